@@ -11,22 +11,22 @@
 use std::{collections::BTreeMap, path::Path};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-use crate::system;
+use crate::{refused_call, system};
 
 /// Readable paths, apart from the library itself: the locations of libraries that it may depend on.
 const READABLE: [&str; 6] = ["/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"];
 
 /// Minimum rules; without them, files count as unrestricted.
-pub(crate) const REQUIRED: ABI = ABI::V1;
+const REQUIRED: ABI = ABI::V1;
 /// The newest rules requested; an older kernel applies those that it supports.
-pub(crate) const NEWEST: ABI = ABI::V6;
+const NEWEST: ABI = ABI::V6;
 /// Protections beyond the required rules, by the version of Landlock that has them.
 const NEWER: [(u32, &str); 4] = [
     (3, "truncating files (Linux 6.2)"),
@@ -47,18 +47,27 @@ pub enum MissingProtection {
 /// Restricts this thread, and threads that it starts, to files that `library` needs; without a library, to none.
 /// Returns the missing protection, if any.
 pub fn close_files(library: Option<&Path>) -> Option<MissingProtection> {
-    let restrict = || {
+    restrict_files(|rules| {
         let readable = library.into_iter().chain(READABLE.iter().filter(|_| library.is_some()).map(Path::new));
-        Ruleset::default()
+        rules.add_rules(path_beneath_rules(readable, AccessFs::from_read(NEWEST)))
+    })
+}
+
+/// Restricts this thread, and threads that it starts, to the files that `allow` adds, and to no TCP port. Returns the
+/// missing protection, if any.
+pub(crate) fn restrict_files(
+    allow: impl FnOnce(RulesetCreated) -> Result<RulesetCreated, RulesetError>,
+) -> Option<MissingProtection> {
+    let restrict = || {
+        let rules = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(REQUIRED))?
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(AccessFs::from_all(NEWEST))?
             .handle_access(AccessNet::from_all(NEWEST))?
             .scope(Scope::from_all(NEWEST))?
-            .create()?
-            .add_rules(path_beneath_rules(readable, AccessFs::from_read(NEWEST)))?
-            .restrict_self()
+            .create()?;
+        allow(rules)?.restrict_self()
     };
     match restrict().map(|status| status.ruleset) {
         Ok(RulesetStatus::FullyEnforced) => None,
@@ -67,7 +76,7 @@ pub fn close_files(library: Option<&Path>) -> Option<MissingProtection> {
 }
 
 /// The gap if Landlock enforces only a part of the rules, or none.
-pub(crate) fn missing_protection_of(outcome: Result<RulesetStatus, String>, version: u32) -> Option<MissingProtection> {
+fn missing_protection_of(outcome: Result<RulesetStatus, String>, version: u32) -> Option<MissingProtection> {
     let open = "its access to files is not restricted: this kernel has no Landlock (Linux 5.13, \
         CONFIG_SECURITY_LANDLOCK)";
     match outcome {
@@ -100,17 +109,24 @@ pub enum Stage {
 /// fail with `EPERM`. Applies to all threads and permanently: no later stage can permit more. Returns the missing
 /// protection, if any.
 pub fn close_system_calls(stage: Stage) -> Option<MissingProtection> {
-    let apply = || -> Result<(), String> {
+    let answer_first = || {
         if stage != Stage::Serving {
             // Before the filter that refuses it: the C library reads the length of an open file with this call.
             let trapped = BTreeMap::from([(libc::SYS_newfstatat, Vec::new())]);
-            system::answer_newfstatat().map_err(|error| error.to_string())?;
+            refused_call::answer_newfstatat().map_err(|error| error.to_string())?;
             filter(trapped, SeccompAction::Allow, SeccompAction::Trap)?;
         }
-        let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-        filter(allowed(stage)?, refused, SeccompAction::Allow)
+        allowed(stage)
     };
-    apply()
+    restrict_calls(answer_first)
+}
+
+/// Permits only the system calls that `prepare` returns, in all threads; it may install other filters before. Other
+/// calls fail with `EPERM`. Returns the missing protection, if any.
+pub(crate) fn restrict_calls(prepare: impl FnOnce() -> Result<Rules, String>) -> Option<MissingProtection> {
+    let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
+    prepare()
+        .and_then(|allowed| filter(allowed, refused, SeccompAction::Allow))
         .err()
         .map(|error| MissingProtection::Required(format!("its system calls are not restricted: seccomp: {error}")))
 }
@@ -129,13 +145,16 @@ pub(crate) type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 /// A condition on one argument: masked bits have a value. Values of more than 32 bits are compared as pointers.
 pub(crate) type Condition = (u8, u64, u64);
 
+/// A call that is permitted if all of these conditions match.
+pub(crate) type ConditionalCall = (i64, Vec<Condition>);
+
 /// All bits of a number.
 pub(crate) const NUMBER: u64 = 0xffff_ffff;
 /// All bits of a pointer.
 pub(crate) const POINTER: u64 = u64::MAX;
 
 /// A rule that matches if all conditions do.
-pub(crate) fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
+fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
     let condition = |(argument, mask, value): &Condition| {
         let length = if *mask > NUMBER { SeccompCmpArgLen::Qword } else { SeccompCmpArgLen::Dword };
         SeccompCondition::new(*argument, length, SeccompCmpOp::MaskedEq(*mask), *value)
@@ -144,14 +163,23 @@ pub(crate) fn rule(conditions: &[Condition]) -> Result<SeccompRule, String> {
     conditions.and_then(SeccompRule::new).map_err(|error| error.to_string())
 }
 
-fn allowed(stage: Stage) -> Result<Rules, String> {
-    let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
-    if stage == Stage::Living {
-        // No conditions: `clone3` has its flags in memory, which a filter cannot read.
-        rules.extend([(libc::SYS_clone, Vec::new()), (libc::SYS_clone3, Vec::new())]);
+/// Permits the calls without conditions, and the others under one of theirs.
+pub(crate) fn rules_of(
+    calls: impl IntoIterator<Item = i64>,
+    conditional: impl IntoIterator<Item = ConditionalCall>,
+) -> Result<Rules, String> {
+    let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
+    for (call, conditions) in conditional {
+        rules.entry(call).or_default().push(rule(&conditions)?);
     }
+    Ok(rules)
+}
+
+/// Calls that every sandboxed process may make under a condition.
+pub(crate) fn always_under_conditions() -> Vec<ConditionalCall> {
     let own = u64::from(std::process::id());
-    let mut conditional: Vec<(i64, Vec<Condition>)> = Vec::new();
+    // The process may only read its limits. A node that runs as root can raise them, and so could its child.
+    let mut conditional = vec![(libc::SYS_prlimit64, vec![(0, NUMBER, 0), (2, POINTER, 0)])];
     let mut allow = |call: i64, argument: u8, values: &[u64]| {
         conditional.extend(values.iter().map(|value| (call, vec![(argument, NUMBER, *value)])));
     };
@@ -160,13 +188,18 @@ fn allowed(stage: Stage) -> Result<Rules, String> {
     allow(libc::SYS_kill, 0, &[own]);
     // Names of memory areas and threads.
     allow(libc::SYS_prctl, 0, &[0x5356_4d41, 15, 16]);
-    // `FIONBIO` and `FIONREAD`.
+    // `FIONBIO` and `FIONREAD`. Not `TIOCSTI` and `TIOCLINUX`, which type into a terminal.
     allow(libc::SYS_ioctl, 1, &[0x5421, 0x541b]);
     // Not `F_SETOWN` and `F_SETSIG`: with them the kernel sends any signal to any process of the node's user.
     let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
     allow(libc::SYS_fcntl, 1, &commands.map(|command| u64::from(command.unsigned_abs())));
-    // The process may only read its limits. A node that runs as root can raise them, and so could its child.
-    conditional.push((libc::SYS_prlimit64, vec![(0, NUMBER, 0), (2, POINTER, 0)]));
+    conditional
+}
+
+fn allowed(stage: Stage) -> Result<Rules, String> {
+    // Without conditions, because `clone3` has its flags in memory, which a filter cannot read.
+    let threads = [libc::SYS_clone, libc::SYS_clone3].into_iter().filter(|_| stage == Stage::Living);
+    let mut conditional = always_under_conditions();
     // No shared memory, because the memory limit does not count it.
     conditional.push((libc::SYS_mmap, vec![(3, libc::MAP_TYPE as u64, u64::from(libc::MAP_PRIVATE.unsigned_abs()))]));
     if stage != Stage::Serving {
@@ -181,10 +214,7 @@ fn allowed(stage: Stage) -> Result<Rules, String> {
         let no_new_privileges = u64::from(libc::PR_SET_NO_NEW_PRIVS.unsigned_abs());
         conditional.push((libc::SYS_prctl, vec![(0, NUMBER, no_new_privileges)]));
     }
-    for (call, conditions) in conditional {
-        rules.entry(call).or_default().push(rule(&conditions)?);
-    }
-    Ok(rules)
+    rules_of(ALWAYS.iter().copied().chain(threads), conditional)
 }
 
 /// Calls permitted with any arguments. Forbidden, among others: `open` and `stat` in all their forms, `socket` and

@@ -12,16 +12,14 @@
 
 use std::path::{Path, PathBuf};
 
-use landlock::{
-    Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, Scope, path_beneath_rules,
-};
+use landlock::{AccessFs, BitFlags, RulesetCreatedAttr, path_beneath_rules};
 use seccompiler::SeccompAction;
 
 use crate::{
     MissingProtection,
-    closing::{ALWAYS, Condition, NEWEST, NUMBER, POINTER, REQUIRED, Rules, filter, missing_protection_of, rule},
-    system,
+    closing::{
+        ALWAYS, NUMBER, POINTER, Rules, always_under_conditions, filter, restrict_calls, restrict_files, rules_of,
+    },
 };
 
 /// The rights that a confined service keeps.
@@ -62,69 +60,39 @@ fn close_files(rights: &ServiceRights) -> Option<MissingProtection> {
     let using = reading | AccessFs::WriteFile | AccessFs::IoctlDev;
     let facts = DEVICE_FACTS.iter().filter(|_| rights.devices);
     let nodes = if rights.devices { device_nodes() } else { Vec::new() };
-    let restrict = || {
-        Ruleset::default()
-            .set_compatibility(CompatLevel::HardRequirement)
-            .handle_access(AccessFs::from_all(REQUIRED))?
-            .set_compatibility(CompatLevel::BestEffort)
-            .handle_access(AccessFs::from_all(NEWEST))?
-            .handle_access(AccessNet::from_all(NEWEST))?
-            .scope(Scope::from_all(NEWEST))?
-            .create()?
+    restrict_files(|rules| {
+        rules
             .add_rules(path_beneath_rules(&rights.read, reading))?
             .add_rules(path_beneath_rules(&rights.write, writing))?
             .add_rules(path_beneath_rules(facts, reading))?
-            .add_rules(path_beneath_rules(nodes, using))?
-            .restrict_self()
-    };
-    match restrict().map(|status| status.ruleset) {
-        Ok(RulesetStatus::FullyEnforced) => None,
-        outcome => missing_protection_of(outcome.map_err(|error| error.to_string()), system::landlock_version()),
-    }
+            .add_rules(path_beneath_rules(nodes, using))
+    })
 }
 
 fn close_calls(devices: bool) -> Option<MissingProtection> {
-    let apply = || -> Result<(), String> {
+    restrict_calls(|| {
         // The C library falls back to `clone`, whose flags a filter can read.
         let no_such_call = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
         filter(Rules::from([(libc::SYS_clone3, Vec::new())]), SeccompAction::Allow, no_such_call)?;
-        let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-        filter(allowed(devices)?, refused, SeccompAction::Allow)
-    };
-    apply()
-        .err()
-        .map(|error| MissingProtection::Required(format!("its system calls are not restricted: seccomp: {error}")))
+        allowed(devices)
+    })
 }
 
 fn allowed(devices: bool) -> Result<Rules, String> {
     let is_open = |call: &&i64| !matches!(**call, libc::SYS_sendto | libc::SYS_sendmsg);
-    let mut rules: Rules = ALWAYS.iter().filter(is_open).chain(FILES).map(|call| (*call, Vec::new())).collect();
-    let own = u64::from(std::process::id());
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
-    let mut conditional: Vec<(i64, Vec<Condition>)> = vec![
-        (libc::SYS_clone, vec![(0, thread, thread)]),
-        // Only to the address to which the socket is connected.
-        (libc::SYS_sendto, vec![(4, POINTER, 0)]),
-        (libc::SYS_tgkill, vec![(0, NUMBER, own)]),
-        (libc::SYS_kill, vec![(0, NUMBER, own)]),
-        (libc::SYS_prlimit64, vec![(0, NUMBER, 0), (2, POINTER, 0)]),
-    ];
-    // Names of memory areas and threads.
-    conditional.extend([0x5356_4d41, 15, 16].map(|option| (libc::SYS_prctl, vec![(0, NUMBER, option)])));
-    let commands = [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL];
-    conditional.extend(commands.map(|command| (libc::SYS_fcntl, vec![(1, NUMBER, u64::from(command.unsigned_abs()))])));
-    // `FIONBIO`, `FIONREAD`, and whether a descriptor is a terminal. Not `TIOCSTI` and `TIOCLINUX`, which type into
-    // one.
-    conditional.extend([0x5421, 0x541b, 0x5401].map(|request| (libc::SYS_ioctl, vec![(1, NUMBER, request)])));
+    let mut conditional = always_under_conditions();
+    conditional.push((libc::SYS_clone, vec![(0, thread, thread)]));
+    // Only to the address to which the socket is connected.
+    conditional.push((libc::SYS_sendto, vec![(4, POINTER, 0)]));
+    // Whether a descriptor is a terminal.
+    conditional.push((libc::SYS_ioctl, vec![(1, NUMBER, 0x5401)]));
     if devices {
         // Requests to HID devices and to USB devices: the second byte is their kind.
         let kinds = [b'H', b'U'].map(|kind| u64::from(kind) << 8);
         conditional.extend(kinds.map(|kind| (libc::SYS_ioctl, vec![(1, 0xff00, kind)])));
     }
-    for (call, conditions) in conditional {
-        rules.entry(call).or_default().push(rule(&conditions)?);
-    }
-    Ok(rules)
+    rules_of(ALWAYS.iter().filter(is_open).chain(FILES).copied(), conditional)
 }
 
 /// Calls permitted besides those of every child: the service's files, which Landlock restricts, its threads, and
