@@ -14,6 +14,7 @@
 mod actor_reports;
 mod allocator;
 mod backup;
+mod block_log;
 mod bounded_file;
 mod chain_files;
 mod checkpoints;

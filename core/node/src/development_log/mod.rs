@@ -16,6 +16,8 @@ use tenon_api::messages::{
 use tenon_api::{Address, BlockCommit, Receipt, Transaction};
 use tenon_bus::{Bus, CallContext, Delivery};
 
+use crate::block_log;
+
 use self::abi::selector;
 
 /// Maximum number of a block's transactions that get a line.
@@ -56,7 +58,7 @@ pub(crate) async fn write(bus: Bus) {
     while let Some(delivery) = blocks.next().await {
         match delivery {
             Delivery::Event(BlockCommitted { commit }) => {
-                crate::node::log_block(&commit);
+                block_log::log_block(&commit);
                 write_transactions(&bus, &commit).await;
             }
             Delivery::Missed(count) => tracing::info!(count, "blocks were not logged"),

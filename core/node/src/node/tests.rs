@@ -3,12 +3,21 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use tenon_accounts::WalletDirectory;
 use tenon_api::messages::{ExportChain, ReadRequestFile};
 use tenon_api::{BusError, Request, Topic};
+use tenon_config::Settings;
+use tenon_device_wallets::DeviceWallets;
+use tenon_modules::ActorModule;
+use tenon_storage::{StoreLimits, StoreResources};
 
+use super::chain::start_chain;
+use super::shared::{request_memory, work_pool};
 use super::*;
+use crate::chain_files::{self, RequestFolders};
 use crate::commands::dev;
 use crate::opened_chain::ChosenGenesis;
+use crate::{module_actors, wallets};
 
 /// The topics of requests.
 const TOPICS: RangeInclusive<u32> = 1..=Topic::FIRST_EVENT.0 - 1;
