@@ -1,6 +1,6 @@
 //! Loads namespace plugins from shared libraries, and routes calls and subscriptions to them.
 //!
-//! It owns the checked copies of libraries ([`LibraryCache`]), the boundary behind which their code runs ([`Library`]),
+//! It owns the checked copies of libraries ([`LibraryCache`]), the boundary behind which their code runs ([`LocalPlugin`]),
 //! the table from method names to plugins ([`Router`]), a started plugin with its calls and subscriptions in flight
 //! ([`RunningPlugin`]), and the services that plugins may use (bus, events, timers, log, clock, a storage space of
 //! their own), each checked against the plugin's grants. `core/modules` decides which plugins there are.
@@ -33,15 +33,17 @@ mod log_limiter;
 mod long_polls;
 mod plugin_interface;
 mod plugin_manifest;
+mod plugin_start;
 mod raw_call;
 mod router;
 mod running;
 mod space;
 mod stream;
+mod subscriptions;
 mod trust;
 
 pub use alias::NamespaceAlias;
-pub use boundary::{Backend, BusBackend, Library, LocalCall, LocalPlugin, LocalStream, run_load_cycle};
+pub use boundary::{Backend, BusBackend, LocalCall, LocalPlugin, LocalStream, run_load_cycle};
 pub use caller::Caller;
 pub use calls::CallCounts;
 pub use error::HostError;
@@ -56,10 +58,9 @@ pub use library_file::{
 };
 pub use log_limiter::{LogLimiter, MAX_LINE};
 pub use long_polls::until_woken;
-pub use plugin_interface::{
-    OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, context_within, nanos_left,
-};
+pub use plugin_interface::{PluginCall, PluginInstance, PluginItems, client_of, context_within, nanos_left};
 pub use plugin_manifest::{Cost, Manifest, Method, NamespaceRequirement};
+pub use plugin_start::{OpenedPlugin, PluginStart};
 pub use raw_call::RawCall;
 pub use router::{RouteTable, Router, WeakRouter};
 pub use running::{Drained, LAST_REFERENCE_TIMEOUT, RunningPlugin};

@@ -1,4 +1,4 @@
-//! The interface between the router and a plugin, for a library in this process as well as in a child.
+//! The interface between the router and a started plugin, for a library in this process as well as in a child.
 
 use std::{
     future::Future,
@@ -8,53 +8,15 @@ use std::{
 };
 
 use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
-use tenon_api::{Capability, EventPosition, messages::ModuleFaults};
-use tenon_bus::{Bus, CallContext, MemoryBudget};
+use tenon_api::{EventPosition, messages::ModuleFaults};
+use tenon_bus::CallContext;
 use tenon_sdk::Failure;
 use tenon_sdk::boundary::{OwnedBytes, StreamItem};
 
 use crate::{
-    Caller, Manifest,
+    Caller,
     boundary::{LocalCall, LocalStream},
-    router::WeakRouter,
-    space::Space,
 };
-
-/// A library that passed the handshake and has not been started.
-pub trait OpenedPlugin: Send {
-    /// Its manifest.
-    fn manifest(&self) -> &Manifest;
-
-    /// Starts it. May block as long as the plugin's own start does.
-    ///
-    /// # Errors
-    /// The plugin's reason; everything is cleaned up then.
-    fn start(self: Box<Self>, start: PluginStart<'_>) -> Result<Box<dyn PluginInstance>, Failure>;
-}
-
-/// Arguments of a plugin's start.
-pub struct PluginStart<'a> {
-    /// Its name in the host, which may differ from the one in its manifest. Budgets and log lines use it.
-    pub name: &'a str,
-    /// Time limit, if less than the plugin's own.
-    pub timeout: Duration,
-    /// Its granted capabilities.
-    pub granted: Vec<Capability>,
-    /// The bus.
-    pub bus: Bus,
-    /// Finds the methods that it calls.
-    pub router: WeakRouter,
-    /// Its own storage.
-    pub space: Space,
-    /// Budget for memory that it and its callers hold.
-    pub memory: MemoryBudget,
-    /// Maximum log lines per second, if other than the process' limit.
-    pub log_lines: Option<u32>,
-    /// JSON text of its own settings.
-    pub settings: &'a str,
-    /// Result of [`PluginInstance::export_state`] of the version before, or empty.
-    pub handover: &'a [u8],
-}
 
 /// A started plugin. Dropping it stops it; its owner makes sure that its calls and streams have ended before.
 pub trait PluginInstance: Send + Sync {

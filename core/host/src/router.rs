@@ -32,6 +32,7 @@ use crate::{
     raw_call::RawCall,
     running::{RunningPlugin, Ticket},
     stream::SubscriptionRequest,
+    subscriptions,
 };
 
 struct Route {
@@ -343,7 +344,7 @@ impl Router {
             params: params.map(str::to_owned),
             caller: Caller::new(caller.exposure.clone(), CallContext::new().with_origin(caller.context.origin())),
         };
-        let stream = PluginStream::begin(ticket, index, request);
+        let stream = subscriptions::open(ticket, index, request);
         before(caller.context.deadline(), stream.accepted()).await??;
         Ok(stream)
     }

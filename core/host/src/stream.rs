@@ -27,9 +27,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     Caller, JsonBytes,
-    gate::Kind,
-    plugin_interface::PluginItems,
-    running::{RunningPlugin, Ticket},
+    plugin_interface::{PluginInstance, PluginItems},
 };
 
 /// Maximum number of items that a replaced instance leaves for a slow client: more than the few hundred events that may
@@ -73,17 +71,23 @@ impl Item {
     }
 }
 
-/// A plugin's side of a subscription. The items are dropped first, then the ticket, which keeps the plugin alive.
-pub(crate) struct Part {
+/// Keeps the plugin of a subscription running until it is dropped.
+pub(crate) trait KeptPlugin: Send {
+    /// Counts a failure of the subscription, if it is the plugin's fault.
+    fn note_failure(&self, failure: &Failure);
+}
+
+/// A plugin's side of a subscription. The items are dropped first, then what keeps the plugin running.
+struct Part {
     items: PluginItems,
-    ticket: Ticket,
+    plugin: Box<dyn KeptPlugin>,
     /// Place of the last item that had a position.
     last: Place,
 }
 
 impl Part {
-    fn new(items: PluginItems, ticket: Ticket) -> Self {
-        Self { items, ticket, last: Place::default() }
+    fn new(items: PluginItems, plugin: Box<dyn KeptPlugin>) -> Self {
+        Self { items, plugin, last: Place::default() }
     }
 
     fn poll_item(&mut self, task: &mut TaskContext<'_>) -> Poll<Option<Item>> {
@@ -108,10 +112,10 @@ pub struct HandOver {
 
 impl HandOver {
     /// Ends the events of the replaced instance: later ones are only for the next one.
-    pub fn end_events(&self, replaced: &RunningPlugin) {
+    pub fn end_events(&self, replaced: &dyn PluginInstance) {
         // Locked meanwhile: a subscription that ends with the events finds the position.
         let mut end = self.end.lock();
-        *end = Some(replaced.instance.end_events());
+        *end = Some(replaced.end_events());
     }
 
     /// The last place of the replaced instance, if it ended because its events have ended.
@@ -182,27 +186,27 @@ impl Slot {
         }
     }
 
-    /// Opens the same subscription in another instance, which takes over when the present one has ended.
+    /// The request that opened it.
+    pub(crate) const fn request(&self) -> &SubscriptionRequest {
+        &self.request
+    }
+
+    /// Waits until another instance, which sends `items`, has accepted the same subscription. It takes over when the
+    /// present one has ended.
     ///
     /// # Errors
     /// Why the other instance refuses it; nothing has changed then.
-    pub async fn open_next(
+    pub(crate) async fn open_next(
         &self,
-        plugin: &Arc<RunningPlugin>,
+        items: PluginItems,
+        plugin: Box<dyn KeptPlugin>,
         hand_over: &Arc<HandOver>,
         deadline: Instant,
     ) -> Result<(), Failure> {
-        let SubscriptionRequest { kind, params, caller, .. } = &self.request;
-        let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
-        let (index, _) = kinds
-            .find(|(_, known)| *known == kind)
-            .ok_or_else(|| Failure::server(format!("it has no subscription {kind:?}")))?;
-        let ticket = Ticket::take(plugin, Kind::Stream).map_err(|_| Failure::server("it is being closed"))?;
-        let mut items = plugin.instance.subscribe(index, params.as_deref(), caller);
-        let acceptance = timeout_at(deadline, poll_fn(|task| items.poll_item(task)));
+        let mut next = Part::new(items, plugin);
+        let acceptance = timeout_at(deadline, poll_fn(|task| next.items.poll_item(task)));
         accepted(acceptance.await.map_err(|_| Failure::limit("it was not accepted in time"))?)?;
         // From now on it receives events, and its items are kept even while the reader is busy.
-        let mut next = Part::new(items, ticket);
         let mut ahead = VecDeque::new();
         let mut parts = loop {
             if let Some(parts) = self.parts.try_lock() {
@@ -355,7 +359,7 @@ impl Parts {
                 Some(Item { result: Err(_), .. }) if self.hand_over.is_some() => self.promote(None),
                 Some(item) => {
                     if let (Err(failure), Some(current)) = (&item.result, &self.current) {
-                        current.ticket.plugin.faults.note(failure);
+                        current.plugin.note_failure(failure);
                     }
                     self.note_sent(&item);
                     return self.deliver(item, namespace);
@@ -468,15 +472,16 @@ pub struct PluginStream {
 }
 
 impl PluginStream {
-    /// Opens a subscription in an entered plugin.
-    pub(crate) fn begin(ticket: Ticket, index: u32, request: SubscriptionRequest) -> Self {
-        let items = ticket.plugin.instance.subscribe(index, request.params.as_deref(), &request.caller);
-        let plugin = Arc::clone(&ticket.plugin);
-        let parts = Parts { current: Some(Part::new(items, ticket)), ..Parts::default() };
+    /// A subscription whose first instance sends `items`, and has not accepted it yet.
+    pub(crate) fn new(items: PluginItems, plugin: Box<dyn KeptPlugin>, request: SubscriptionRequest) -> Self {
+        let parts = Parts { current: Some(Part::new(items, plugin)), ..Parts::default() };
         let slot = Slot { request, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
-        let slot = Arc::new(slot);
-        plugin.add_slot(&slot);
-        Self { slot }
+        Self { slot: Arc::new(slot) }
+    }
+
+    /// Its state, which the life cycle of its plugin shares.
+    pub(crate) const fn slot(&self) -> &Arc<Slot> {
+        &self.slot
     }
 
     /// Waits for the first item, which says whether the plugin accepts the subscription.

@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use tenon_api::{Capability, messages::ModuleInfo};
 use tenon_host::{
-    CheckedLibrary, Library, Manifest, NoCallbacks, OpenedPlugin, PluginStart, RouteTable, RunningPlugin, Space, Steps,
-    Trust, VouchedBuilds, library_name,
+    CheckedLibrary, LocalPlugin, Manifest, NoCallbacks, OpenedPlugin, PluginStart, RouteTable, RunningPlugin, Space,
+    Steps, Trust, VouchedBuilds, library_name,
 };
 use tenon_isolation::{self as isolation, Isolation, IsolationOptions};
 
@@ -130,7 +130,7 @@ impl ModuleRegister {
         let CheckedCandidate { library, isolation, trust } = checked;
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
             (Isolation::InProcess, _) => {
-                let opened = Library::open(&library)?;
+                let opened = LocalPlugin::open(&library)?;
                 self.libraries.note_mapped(&library.copy);
                 Box::new(opened)
             }

@@ -7,7 +7,7 @@ use tenon_bus::CallContext;
 use tenon_sdk::Failure;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 
-use super::{Backend, Library};
+use super::{Backend, LocalPlugin, library::Library};
 use crate::{Caller, library_cache::CheckedLibrary, plugin_interface::PluginInstance};
 
 /// Backend that refuses everything.
@@ -41,7 +41,8 @@ fn no_bus() -> Failure {
 /// Why the library was refused or did not start.
 pub fn run_load_cycle(file: &CheckedLibrary, settings: &str, methods: &[u32]) -> Result<(), String> {
     // SAFETY: everything that comes out of the library is dropped in `live`, which returns no part of it.
-    let (plugin, mapping) = unsafe { Library::map(file) }.map_err(|error| error.to_string())?;
+    let (library, manifest, mapping) = unsafe { Library::map(file) }.map_err(|error| error.to_string())?;
+    let plugin = LocalPlugin { library, manifest };
     let kinds = plugin.manifest.subscriptions.len();
     let started = plugin.start_with(Box::new(NoBus), settings, &[]);
     let outcome = match started {

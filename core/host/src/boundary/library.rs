@@ -18,7 +18,6 @@ use tenon_api::{
 };
 use tenon_sdk::boundary::borrow;
 
-use super::LocalPlugin;
 use crate::{Cost, HostError, Manifest, Method, NamespaceRequirement, library_cache::CheckedLibrary};
 
 /// End of the table of ABI minor number 0.
@@ -29,7 +28,7 @@ const MAX_ENTRIES: usize = 4096;
 
 /// A library that passed the handshake and stays mapped.
 #[derive(Clone)]
-pub struct Library {
+pub(super) struct Library {
     table: Arc<Table>,
 }
 
@@ -46,25 +45,25 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 /// A mapping that lasts until it is dropped.
-pub(crate) struct Mapping {
+pub(super) struct Mapping {
     _library: OpenLibrary,
 }
 
 impl Library {
     /// Maps the copy of a checked library for the rest of the process, and performs the handshake.
-    pub fn open(file: &CheckedLibrary) -> Result<LocalPlugin, HostError> {
+    pub(super) fn open(file: &CheckedLibrary) -> Result<(Self, Manifest), HostError> {
         // SAFETY: never unmapped: a buffer, a waker or a pinned thread-local may point into it for the life of the
         // process.
-        let (plugin, mapping) = unsafe { Self::map(file)? };
+        let (library, manifest, mapping) = unsafe { Self::map(file)? };
         let _ = mapping._library.into_raw();
-        Ok(plugin)
+        Ok((library, manifest))
     }
 
     /// As [`Library::open`], for as long as the mapping is kept.
     ///
     /// # Safety
     /// Everything that came out of the library must be dropped before the mapping.
-    pub(crate) unsafe fn map(file: &CheckedLibrary) -> Result<(LocalPlugin, Mapping), HostError> {
+    pub(super) unsafe fn map(file: &CheckedLibrary) -> Result<(Self, Manifest, Mapping), HostError> {
         let CheckedLibrary { path, copy, .. } = file;
         let not_a_plugin = |reason| HostError::NotAPlugin { path: path.clone(), reason };
         // SAFETY: loading runs the library's initialisers; an operator who names a plugin trusts it that far.
@@ -86,7 +85,7 @@ impl Library {
         // SAFETY: `shake_hands` has checked the stated length of the table.
         let functions = unsafe { own_copy(table) };
         let table = Arc::new(Table { number: table.addr(), functions });
-        Ok((LocalPlugin { library: Self { table }, manifest }, Mapping { _library: library }))
+        Ok((Self { table }, manifest, Mapping { _library: library }))
     }
 
     /// Identifies the library among the mapped ones.

@@ -3,10 +3,8 @@
 use std::{
     ffi::c_void,
     future::{poll_fn, ready},
-    marker::PhantomData,
     ptr,
     sync::Arc,
-    task::{Context as TaskContext, Poll},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -17,21 +15,25 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 use tenon_sdk::Failure;
-use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, StreamItem, reply_into_result, slice};
+use tenon_sdk::boundary::{ForeignFuture, ForeignStream, reply_into_result, slice};
 
 use super::{
-    Library,
-    services::{Backend, BusBackend, Services},
+    Backend,
+    in_flight::{LocalCall, LocalStream},
+    library::Library,
+    services::{BusBackend, Services},
 };
 use crate::{
-    Caller, Manifest,
+    Caller, HostError, Manifest,
+    library_cache::CheckedLibrary,
     log_limiter::{LogLimiter, RateLimitedLog},
-    plugin_interface::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, PluginStart, client_of, nanos_left},
+    plugin_interface::{PluginCall, PluginInstance, PluginItems, client_of, nanos_left},
+    plugin_start::{OpenedPlugin, PluginStart},
 };
 
 /// A library that is mapped here and has not been started.
 pub struct LocalPlugin {
-    pub(crate) library: Library,
+    pub(super) library: Library,
     /// Its manifest, checked.
     pub manifest: Manifest,
 }
@@ -47,6 +49,15 @@ impl OpenedPlugin for LocalPlugin {
 }
 
 impl LocalPlugin {
+    /// Maps the copy of a checked library for the rest of the process, and performs the handshake.
+    ///
+    /// # Errors
+    /// Why it is not a plugin that this node can use.
+    pub fn open(file: &CheckedLibrary) -> Result<Self, HostError> {
+        let (library, manifest) = Library::open(file)?;
+        Ok(Self { library, manifest })
+    }
+
     /// Starts it with services other than the bus.
     pub fn start_with(
         self,
@@ -138,7 +149,7 @@ impl PluginInstance for LocalInstance {
         // SAFETY: started and, while borrowed, not stopped; the token lives as long as what is returned; the
         // library stays mapped.
         let future = unsafe { ForeignFuture::from_raw(call(self.state, &context, method, lend(params))) };
-        PluginCall::Local(LocalCall { future, borrowed: PhantomData })
+        PluginCall::Local(LocalCall::new(future))
     }
 
     fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> PluginItems {
@@ -147,7 +158,7 @@ impl PluginInstance for LocalInstance {
         let subscribe = self.library.table().subscribe;
         // SAFETY: as in `call`; the token is kept together with the stream and dropped after it.
         let stream = unsafe { ForeignStream::from_raw(subscribe(self.state, &context, kind, lend(params))) };
-        PluginItems::Local(LocalStream { stream, _token: token })
+        PluginItems::Local(LocalStream::new(stream, token))
     }
 
     fn export_state(&self) -> Result<Vec<u8>, Failure> {
@@ -189,28 +200,4 @@ impl Drop for LocalInstance {
 
 fn lend(params: Option<&str>) -> TenonSlice {
     slice(params.unwrap_or_default().as_bytes())
-}
-
-/// A running call.
-pub struct LocalCall<'a> {
-    future: ForeignFuture,
-    borrowed: PhantomData<(&'a LocalInstance, &'a Caller)>,
-}
-
-impl LocalCall<'_> {
-    pub(crate) fn poll_reply(&mut self, task: &TaskContext<'_>) -> Poll<Result<OwnedBytes, Failure>> {
-        self.future.poll_reply(task)
-    }
-}
-
-/// A running subscription with the context that its token points to. Fields drop in this order.
-pub struct LocalStream {
-    stream: ForeignStream,
-    _token: Box<CallContext>,
-}
-
-impl LocalStream {
-    pub(crate) fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<StreamItem, Failure>>> {
-        self.stream.poll_item(task)
-    }
 }

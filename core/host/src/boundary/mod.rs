@@ -4,12 +4,15 @@
 //! Invariants: a library stays mapped as long as anything that came out of it lives (in a node: forever, which costs
 //! less than 1 MB and removes a class of crashes); an instance is stopped once, after its last call and stream.
 
+mod backend;
 mod cycle;
+mod in_flight;
 mod library;
 mod local_plugin;
 mod services;
 
+pub use backend::Backend;
 pub use cycle::run_load_cycle;
-pub use library::Library;
-pub use local_plugin::{LocalCall, LocalPlugin, LocalStream};
-pub use services::{Backend, BusBackend};
+pub use in_flight::{LocalCall, LocalStream};
+pub use local_plugin::LocalPlugin;
+pub use services::BusBackend;

@@ -26,6 +26,7 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream, OutgoingItem, borrow, 
 use tokio::{sync::watch, task::unconstrained};
 use zeroize::Zeroizing;
 
+use super::Backend;
 use crate::{
     json_calls::JsonCalls,
     long_polls::{LARGE_REPLY, reply_length},
@@ -45,35 +46,6 @@ const UNCOUNTED_FRAME: usize = 16 << 10;
 /// Maximum memory of a frame with its decoded form, as a multiple of its length: an override of an empty account is 27
 /// bytes in a frame and 184 decoded.
 const DECODED_FACTOR: usize = 8;
-
-/// Answers a plugin's requests: the bus, or for a plugin in its own process the node that started it.
-pub trait Backend: Send + Sync + 'static {
-    /// Answers a request frame. `context` is the caller's, if there is one.
-    fn call_bus(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
-
-    /// Subscribes to an event topic.
-    fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream;
-
-    /// Calls a method of any namespace by its name, with the JSON text of its parameters or none.
-    fn call_json(&self, context: Option<&CallContext>, method: &[u8], params: &[u8]) -> ExportedFuture;
-
-    /// Counts memory that the plugin keeps for a client. Returns false if none is left. Where nothing is counted, the
-    /// process' memory limit applies instead.
-    fn hold(&self, _client: u64, _bytes: i64) -> bool {
-        true
-    }
-
-    /// Writes a line to the log. Levels as in `TenonHost::log`.
-    fn log(&self, level: u32, message: &str);
-
-    /// Ends event subscriptions after the latest event, and returns its position. 0 where there are no events.
-    fn end_events(&self) -> EventPosition {
-        EventPosition::default()
-    }
-
-    /// Fails every later request.
-    fn stop(&self);
-}
 
 /// The services of one instance, as passed over the boundary, with the table that points to them.
 ///

@@ -11,7 +11,10 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::{
     Manifest,
-    plugin_interface::{PluginCall, PluginInstance},
+    gate::Kind,
+    plugin_interface::PluginCall,
+    running::{RunningPlugin, Ticket},
+    subscriptions,
 };
 
 type SentItem = Result<StreamItem, Failure>;
@@ -109,7 +112,7 @@ impl Instance {
             params: None,
             caller: Caller::local(),
         };
-        let stream = PluginStream::begin(ticket, 0, request);
+        let stream = subscriptions::open(ticket, 0, request);
         stream.accepted().await.expect("it is accepted");
         stream
     }
@@ -119,7 +122,7 @@ impl PluginStream {
     async fn hand_over_to(&self, next: &Instance) -> Arc<HandOver> {
         let hand_over = Arc::default();
         let deadline = Instant::now() + Duration::from_secs(1);
-        self.slot.open_next(&next.plugin, &hand_over, deadline).await.expect("it is accepted");
+        next.plugin.continue_subscription(&self.slot, &hand_over, deadline).await.expect("it is accepted");
         hand_over
     }
 
@@ -148,7 +151,7 @@ async fn an_event_of_the_next_instance_is_delivered_although_it_equals_one_befor
     old.made_of(2, "0");
     next.made_of(2, "0");
     assert_eq!(stream.texts(), ["0", "0"]);
-    hand_over.end_events(&old.plugin);
+    hand_over.end_events(&*old.plugin.instance);
     old.end();
     next.made_of(3, "0");
     next.made_of(4, "0");
@@ -167,7 +170,7 @@ async fn an_event_that_both_instances_saw_is_delivered_once_whatever_they_make_o
     next.made_of(1, "next 1");
     // The old build makes nothing of event 2.
     next.made_of(2, "next 2");
-    hand_over.end_events(&old.plugin);
+    hand_over.end_events(&*old.plugin.instance);
     next.made_of(4, "next 4");
     old.made_of(3, "old 3");
     old.end();
@@ -207,7 +210,7 @@ async fn an_instance_that_does_not_end_in_time_is_followed_after_its_last_item()
     }
     old.made_of(1, "1");
     old.made_of(2, "2");
-    hand_over.end_events(&old.plugin);
+    hand_over.end_events(&*old.plugin.instance);
     stream.finish().await;
 
     assert_eq!(stream.texts(), ["1", "2", "3", "4"]);
@@ -224,7 +227,7 @@ async fn items_wait_in_order_for_a_slow_client_over_two_hand_overs() {
     for position in 2..=5 {
         second.made_of(position, &position.to_string());
     }
-    hand_over.end_events(&first.plugin);
+    hand_over.end_events(&*first.plugin.instance);
     first.made_of(2, "2");
     first.made_of(3, "3");
     first.end();
@@ -233,7 +236,7 @@ async fn items_wait_in_order_for_a_slow_client_over_two_hand_overs() {
     for position in 4..=6 {
         third.made_of(position, &position.to_string());
     }
-    hand_over.end_events(&second.plugin);
+    hand_over.end_events(&*second.plugin.instance);
     second.end();
     stream.finish().await;
 
@@ -248,7 +251,7 @@ async fn items_without_position_are_never_dropped() {
     let hand_over = stream.hand_over_to(&next).await;
     old.send(None, "old");
     next.send(None, "next");
-    hand_over.end_events(&old.plugin);
+    hand_over.end_events(&*old.plugin.instance);
     old.end();
     stream.finish().await;
     next.send(None, "next");
@@ -267,7 +270,7 @@ async fn a_build_that_marks_no_items_is_followed_after_its_last_event() {
         next.made_of(position, &format!("next {position}"));
     }
     old.send(None, "old 2");
-    hand_over.end_events(&old.plugin);
+    hand_over.end_events(&*old.plugin.instance);
     old.end();
 
     assert_eq!(stream.texts(), ["old 1", "old 2", "next 3"], "also if its reader sees the end first");
@@ -283,7 +286,7 @@ async fn a_position_that_no_event_has_does_not_silence_the_next_instance() {
 
     let hand_over = stream.hand_over_to(&next).await;
     old.made_of(u64::MAX, "wrong");
-    hand_over.end_events(&old.plugin);
+    hand_over.end_events(&*old.plugin.instance);
     old.end();
     stream.finish().await;
     next.made_of(2, "next 2");
@@ -300,7 +303,8 @@ async fn an_instance_that_refuses_the_subscription_changes_nothing() {
     let hand_over = Arc::default();
 
     refused.plugin.gate.close();
-    let opened = stream.slot.open_next(&refused.plugin, &hand_over, Instant::now() + Duration::from_secs(1)).await;
+    let opened =
+        refused.plugin.continue_subscription(&stream.slot, &hand_over, Instant::now() + Duration::from_secs(1)).await;
     old.made_of(1, "1");
 
     assert_eq!(opened, Err(Failure::server("it is being closed")));

@@ -22,7 +22,7 @@ use std::{
 };
 
 use tenon_bus::{ClientId, Origin};
-use tenon_host::{Caller, CheckedLibrary, Exposure, Library, PluginInstance, context_within};
+use tenon_host::{Caller, CheckedLibrary, Exposure, LocalPlugin, PluginInstance, context_within};
 use tenon_sandbox::{MissingProtection, Stage};
 use tenon_sdk::Failure;
 use tokio::{
@@ -94,7 +94,7 @@ fn run() -> Result<(), ChildError> {
         let (settings, _) = receive(&mut socket, &mut buffer, Kind::Start, start_fields)?;
         return Ok(cycles::run(&opening, &settings, &watch, &upstream, observer)?);
     }
-    let plugin = match Library::open(&opening.library) {
+    let plugin = match LocalPlugin::open(&opening.library) {
         Ok(plugin) => plugin,
         Err(error) => {
             upstream.refuse(&error.to_string());

@@ -136,7 +136,7 @@ impl ModuleRegister {
         let hand_over = Arc::new(HandOver::default());
         let mut kept = Vec::new();
         for slot in old.open_slots() {
-            match slot.open_next(next, &hand_over, Instant::now() + ACCEPT_TIMEOUT).await {
+            match next.continue_subscription(&slot, &hand_over, Instant::now() + ACCEPT_TIMEOUT).await {
                 Ok(()) => kept.push(slot),
                 Err(failure) => {
                     let notice = format!("subscription closed: the new version of {namespace} refused it: {failure}");
@@ -146,7 +146,7 @@ impl ModuleRegister {
             }
         }
         // From here on events reach the new instance only; the old one finishes its pending ones.
-        hand_over.end_events(old);
+        hand_over.end_events(&*old.instance);
         let deadline = Instant::now() + self.options.grace;
         for slot in &kept {
             slot.finish_current(deadline).await;
