@@ -2,16 +2,16 @@
 //! and `backup.json`, which is written last, lists the content: every file with its length and SHA-256, the head, the
 //! rules.
 
+mod source;
+
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::fs::{self, DirBuilder, DirEntry};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tempfile::NamedTempFile;
 use tenon_api::{B256, ChainReader as _};
 use tenon_chain::{Genesis, GenesisError};
 use tenon_config::DatabaseSettings;
@@ -25,12 +25,13 @@ use crate::family::family_of;
 use crate::opened_chain::store_options;
 use crate::restoring::Restoration;
 use crate::rules_in_force;
+use crate::synced_files::{copy, copy_unsynced, failed, sync, write_whole};
 use crate::version::client_version;
+
+pub(crate) use self::source::{MANIFEST, Source, SourceError};
 
 /// The format version of backups that this release writes.
 const FORM: u32 = 1;
-/// The file that lists a backup's content.
-pub(crate) const MANIFEST: &str = "backup.json";
 /// The genesis file of a backup.
 pub(crate) const GENESIS: &str = "genesis.json";
 /// The folder of the database's files.
@@ -41,63 +42,6 @@ const LOCK: &str = "LOCK";
 const CACHE: u32 = 64;
 /// Maximum number of listed files. Tables have 64 MiB, so that 12 TB fit.
 pub(crate) const MAX_FILES: usize = 200_000;
-
-/// A backup or snapshot that is read, as errors name it.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    /// Its folder or file.
-    pub(crate) path: &'a Path,
-    /// "backup" or "snapshot".
-    kind: &'static str,
-}
-
-impl<'a> Source<'a> {
-    /// A backup in a folder.
-    pub(crate) const fn backup(path: &'a Path) -> Self {
-        Self { path, kind: "backup" }
-    }
-
-    /// A snapshot, in a folder or in one file.
-    pub(crate) const fn snapshot(path: &'a Path) -> Self {
-        Self { path, kind: "snapshot" }
-    }
-
-    /// The error for a damaged part.
-    pub(crate) fn damaged(self, part: &str, problem: &str) -> Stop {
-        self.refused(format_args!("{part} {problem}"))
-    }
-
-    /// The error for the backup or snapshot as a whole.
-    pub(crate) fn refused(self, problem: impl fmt::Display) -> Stop {
-        let kind = self.kind;
-        Stop::Failure(format!("{kind} {}: {problem}; use another {kind}", self.path.display()))
-    }
-
-    /// The error for a list that is missing or cannot be used.
-    fn not_whole(self, problem: &dyn fmt::Display) -> Stop {
-        let (list, kind) = (self.path.join(MANIFEST), self.kind);
-        Stop::DataFolder(format!("{}: {problem}; the {kind} is incomplete, make another one", list.display()))
-    }
-}
-
-/// Why a backup or snapshot was not used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SourceError {
-    /// It is not what its list says, so that no attempt can succeed.
-    #[error(transparent)]
-    Wrong(Stop),
-    /// Another attempt may succeed: the disk, an option or an interruption was the reason.
-    #[error(transparent)]
-    Attempt(#[from] Stop),
-}
-
-impl From<SourceError> for Stop {
-    fn from(error: SourceError) -> Self {
-        match error {
-            SourceError::Wrong(stop) | SourceError::Attempt(stop) => stop,
-        }
-    }
-}
 
 /// The list of a backup's content.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -285,11 +229,6 @@ fn head_of(store: &Store) -> Head {
     Head { number: head.header.number, hash: head.header.hash(), state_root: head.header.state_root }
 }
 
-pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Stop {
-    let path = path.to_owned();
-    move |error| Stop::Failure(format!("{}: {error}", path.display()))
-}
-
 /// Makes a backup of a copy of the database to which nothing else writes.
 ///
 /// # Errors
@@ -445,57 +384,6 @@ pub(crate) fn compare_file(source: Source<'_>, file: &FileRecord, target: Option
         return Ok(());
     }
     Err(SourceError::Wrong(source.damaged(&file.path, "differs from its entry in the list")))
-}
-
-/// Reads a regular file, and copies it to another if one is given; returns its length and hash. The copy is synced to
-/// disk. Stops reading once the file is longer than `max`.
-pub(crate) fn copy(from: &Path, to: Option<&Path>, max: u64) -> Result<(u64, B256), Stop> {
-    let read = copy_unsynced(from, to, max)?;
-    to.map_or(Ok(()), sync)?;
-    Ok(read)
-}
-
-fn copy_unsynced(from: &Path, to: Option<&Path>, max: u64) -> Result<(u64, B256), Stop> {
-    let mut source = bounded_file::regular(from).map_err(failed(from))?.take(max.saturating_add(1));
-    let mut target = match to {
-        None => None,
-        Some(path) => {
-            let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-            Some((made.map_err(failed(path))?, path))
-        }
-    };
-    let (mut hasher, mut bytes) = (Sha256::new(), 0);
-    let mut piece = vec![0; 1 << 20];
-    loop {
-        let count = source.read(&mut piece).map_err(failed(from))?;
-        let read = piece.get(..count).unwrap_or_default();
-        if read.is_empty() {
-            return Ok((bytes, B256::from_slice(&hasher.finalize())));
-        }
-        hasher.update(read);
-        bytes += count as u64;
-        if let Some((file, path)) = &mut target {
-            file.write_all(read).map_err(failed(path))?;
-        }
-    }
-}
-
-/// Writes a file atomically.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
-    let folder: PathBuf = path.parent().map(Path::to_owned).unwrap_or_default();
-    let write = || -> io::Result<()> {
-        let mut file = NamedTempFile::new_in(&folder)?;
-        file.write_all(bytes)?;
-        file.as_file().sync_all()?;
-        file.persist(path).map_err(|error| error.error)?;
-        Ok(())
-    };
-    write().map_err(failed(path))
-}
-
-/// Syncs a file, or the names in a folder, to disk.
-pub(crate) fn sync(path: &Path) -> Result<(), Stop> {
-    File::open(path).and_then(|file| file.sync_all()).map_err(failed(path))
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use tenon_api::BusError;
 use tenon_api::messages::{ChangedSetting, FrontEnd, SetExposure, StartFrontEnd};
 use tenon_config::{HttpSettings, MethodPatterns, OriginList, Settings, WsSettings};
 
+use crate::setting_changes::differences;
+
 /// Settings that apply immediately when they are read again.
 pub(crate) const LIVE: [&str; 8] = [
     "http.api",
@@ -188,7 +190,7 @@ impl LiveSettings {
     /// Applies new settings that take effect immediately, and returns the differences. A change remains as long as the
     /// settings of its front-end are the same as when it was made.
     pub(crate) fn reload(&mut self, new: &Settings) -> Vec<ChangedSetting> {
-        let changed = crate::reload::differences(&self.settings, new, |key| LIVE.contains(&key));
+        let changed = differences(&self.settings, new, |key| LIVE.contains(&key));
         let (http, ws) = (&mut self.settings.http, &mut self.settings.ws);
         http.api.clone_from(&new.http.api);
         http.methods_deny.clone_from(&new.http.methods_deny);

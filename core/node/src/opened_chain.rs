@@ -18,6 +18,7 @@ use crate::family::{Engine, NodeFamily, family_of};
 use crate::new_folder::NewFolder;
 use crate::restoring;
 use crate::rules_in_force;
+use crate::sealing::OneMasternode;
 
 /// The genesis given to a start.
 #[derive(Debug)]
@@ -236,6 +237,14 @@ impl OpenedChain {
         self.certifying_engine.clone()
     }
 
+    /// The masternode of a native chain that has had exactly one since its genesis; `None` for others.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] when the database can't be read.
+    pub(crate) fn one_masternode(&self) -> Result<Option<OneMasternode>, Stop> {
+        self.family.one_masternode(&self.store, &*self.genesis_header()?)
+    }
+
     /// The gas limit of the head, which a sealer keeps by default.
     pub(crate) fn head_gas_limit(&self) -> u64 {
         self.store.head().header.gas_limit
@@ -258,24 +267,6 @@ impl OpenedChain {
     /// The chain as peers receive it.
     pub(crate) fn encoded_reader(&self) -> Arc<dyn EncodedChainReader> {
         self.store.clone()
-    }
-}
-
-/// The genesis chosen in the settings, or the one kept in the folder.
-///
-/// # Errors
-/// [`Stop::Usage`] if there is none, if two are chosen, or if the file can't be read.
-pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result<ChosenGenesis, Stop> {
-    match named_genesis(resolved)? {
-        Named::Chosen(genesis) => Ok(genesis),
-        Named::Development => match folder.genesis()? {
-            Some(kept) => Ok(kept.into()),
-            None => {
-                let settings = crate::commands::dev::with_mnemonic(resolved)?;
-                Ok(crate::commands::dev::genesis(&settings)?.into())
-            }
-        },
-        Named::Nothing => folder.genesis()?.map(Into::into).ok_or_else(|| no_chain(folder.path())),
     }
 }
 
@@ -332,7 +323,8 @@ pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
     if DataFolder::has_database(folder) { Ok(()) } else { Err(no_chain(folder)) }
 }
 
-fn no_chain(folder: &Path) -> Stop {
+/// The error for a folder without a chain.
+pub(crate) fn no_chain(folder: &Path) -> Stop {
     Stop::Usage(format!(
         "no chain is chosen, and {} has none yet; give --network mainnet, testnet, devnet, devnet-5551 or a genesis file",
         folder.display()

@@ -6,10 +6,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::backup::{SourceError, failed, sync};
+use crate::backup::SourceError;
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::synced_files::{failed, sync};
 
 /// A restoration. Its database is complete only when [`Restoration::finish`] has renamed it.
 pub(crate) struct Restoration<'a> {

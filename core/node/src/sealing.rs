@@ -9,14 +9,16 @@ use tenon_api::messages::{
     StartSealing,
 };
 use tenon_api::{
-    Address, B256, BlockSigner, BusError, Bytes, ConsensusEngine, EngineRecords, OwnAccounts as _, SignError,
+    Address, B256, BlockSigner, BusError, Bytes, ChainReader as _, ConsensusEngine, EngineRecords, Header,
+    OwnAccounts as _, SignError,
 };
 use tenon_bus::{Bus, CallContext};
+use tenon_chain::ChainSpec;
 use tenon_consensus::{SealChoices, SealMode, SealerOptions};
 use tenon_native_consensus::{NativeEngine, SigningTransactionBuilder, v1_masternodes};
+use tenon_storage::Store;
 
 use crate::exit::Stop;
-use crate::opened_chain::OpenedChain;
 
 /// The module that makes blocks.
 const MODULE: &str = "sealing";
@@ -64,25 +66,19 @@ impl OneMasternode {
     ///
     /// # Errors
     /// [`Stop`] if the chain can't be read.
-    pub(crate) fn of(chain: &OpenedChain) -> Result<Option<Self>, Stop> {
-        let [account] = v1_masternodes(&chain.genesis_header()?.extra_data)[..] else { return Ok(None) };
+    pub(crate) fn of(spec: &Arc<ChainSpec>, store: &Arc<Store>, genesis: &Header) -> Result<Option<Self>, Stop> {
+        let [account] = v1_masternodes(&genesis.extra_data)[..] else { return Ok(None) };
         let signer = Arc::new(WalletSigner { account, directory: OnceLock::new() });
-        let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
-        let engine = NativeEngine::keeping(&chain.spec, records).map_err(Stop::failure)?;
+        let records = Arc::clone(store) as Arc<dyn EngineRecords>;
+        let engine = NativeEngine::keeping(spec, records).map_err(Stop::failure)?;
+        let head = store.head();
         let engine: Arc<dyn ConsensusEngine> = Arc::new(engine.sealing_with(Arc::clone(&signer) as _));
         let sealer = SealerOptions {
-            mode: SealMode::Interval(
-                engine
-                    .min_block_interval(&tenon_api::ChainReader::head(&*chain.store).header)
-                    .unwrap_or(DEFAULT_BLOCK_INTERVAL),
-            ),
+            mode: SealMode::Interval(engine.min_block_interval(&head.header).unwrap_or(DEFAULT_BLOCK_INTERVAL)),
             beneficiary: account,
-            gas_limit: chain.head_gas_limit(),
+            gas_limit: head.header.gas_limit,
             extra_data: Bytes::new(),
-            transaction_source: Some(Arc::new(SigningTransactionBuilder::new(
-                Arc::clone(&signer) as _,
-                chain.spec.chain_id,
-            ))),
+            transaction_source: Some(Arc::new(SigningTransactionBuilder::new(Arc::clone(&signer) as _, spec.chain_id))),
             makes_first_block_at_once: false,
         };
         Ok(Some(Self { signer, sealer, engine }))

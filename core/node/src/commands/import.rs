@@ -23,11 +23,12 @@ use self::chain_file::ChainFile;
 use self::positioned_stream::{BlockPositions, PositionedStream};
 use self::progress::Progress;
 use self::reference::{OtherNode, Reference};
+use super::start_genesis::chosen_genesis;
 use crate::command_line::{self, is_database_setting};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::new_folder::NewFolder;
-use crate::opened_chain::{OpenedChain, chosen_genesis};
+use crate::opened_chain::OpenedChain;
 use crate::{logging, shutdown};
 
 const EXAMPLES: &str = "\

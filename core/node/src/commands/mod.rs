@@ -22,6 +22,7 @@ pub(crate) mod run;
 pub(crate) mod script_child;
 pub(crate) mod signer;
 pub(crate) mod snapshot;
+mod start_genesis;
 pub(crate) mod verify_headers;
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};

@@ -6,12 +6,13 @@ use clap::{ArgMatches, Command};
 
 use tenon_config::{Layers, Resolved};
 
+use super::start_genesis::chosen_genesis;
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
-use crate::opened_chain::{OpenedChain, chosen_genesis};
+use crate::opened_chain::OpenedChain;
 use crate::reload::SettingsSource;
 use crate::voting;
 use crate::{log_file, logging, machine, open_files, shutdown, start_lines};
@@ -75,7 +76,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     log_file::start(&resolved.settings)?;
     start_lines::starting(&resolved.settings, &folder, &chain);
     // With a key in the settings it votes, even if it is the only masternode.
-    let masternode = if voting::has_key(&resolved.settings) { None } else { chain.family.one_masternode(&chain)? };
+    let masternode = if voting::has_key(&resolved.settings) { None } else { chain.one_masternode()? };
     let engine = masternode.as_ref().map_or_else(|| chain.checking_engine(), |own| Arc::clone(&own.engine));
 
     let runtime = shutdown::runtime()?;

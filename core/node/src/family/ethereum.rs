@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
+use tenon_api::Header;
 use tenon_api::messages::SealingStart;
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::ChainSpec;
@@ -19,7 +20,6 @@ use tenon_txpool_interface::PoolPolicy;
 
 use super::{Engine, NodeFamily};
 use crate::exit::Stop;
-use crate::opened_chain::OpenedChain;
 use crate::sealing::OneMasternode;
 
 /// The namespaces that only native chains have.
@@ -68,7 +68,7 @@ impl NodeFamily for EthereumNode {
         Ok(())
     }
 
-    fn one_masternode(&self, _: &OpenedChain) -> Result<Option<OneMasternode>, Stop> {
+    fn one_masternode(&self, _: &Arc<Store>, _: &Header) -> Result<Option<OneMasternode>, Stop> {
         Ok(None)
     }
 

@@ -8,8 +8,8 @@ mod native;
 use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
-use tenon_api::ConsensusEngine;
 use tenon_api::messages::SealingStart;
+use tenon_api::{ConsensusEngine, Header};
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::ChainSpec;
 use tenon_config::{CertificateChecks, NamespaceNames};
@@ -22,7 +22,6 @@ use tenon_traces::TraceFamily;
 use tenon_txpool_interface::PoolPolicy;
 
 use crate::exit::Stop;
-use crate::opened_chain::OpenedChain;
 use crate::sealing::OneMasternode;
 
 use ethereum::EthereumNode;
@@ -75,7 +74,7 @@ pub(crate) trait NodeFamily: Send + Sync {
     ///
     /// # Errors
     /// [`Stop`] if the chain can't be read.
-    fn one_masternode(&self, chain: &OpenedChain) -> Result<Option<OneMasternode>, Stop>;
+    fn one_masternode(&self, store: &Arc<Store>, genesis: &Header) -> Result<Option<OneMasternode>, Stop>;
 
     /// The answer to a request to make blocks, if the node has no account for them.
     fn sealing_without_account(&self) -> SealingStart;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
 use tenon_api::messages::{GetVotingPool, SealingStart};
-use tenon_api::{ChainReader, EngineRecords};
+use tenon_api::{ChainReader, EngineRecords, Header};
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::ChainSpec;
 use tenon_config::{CertificateChecks, NamespaceNames};
@@ -23,7 +23,6 @@ use tenon_txpool_interface::PoolPolicy;
 
 use super::{Engine, NodeFamily};
 use crate::exit::Stop;
-use crate::opened_chain::OpenedChain;
 use crate::sealing::OneMasternode;
 
 pub(super) struct NativeNode {
@@ -90,8 +89,8 @@ impl NodeFamily for NativeNode {
         Ok(())
     }
 
-    fn one_masternode(&self, chain: &OpenedChain) -> Result<Option<OneMasternode>, Stop> {
-        OneMasternode::of(chain)
+    fn one_masternode(&self, store: &Arc<Store>, genesis: &Header) -> Result<Option<OneMasternode>, Stop> {
+        OneMasternode::of(&self.spec, store, genesis)
     }
 
     /// In the reference a node always has an account, so that it lacks the key.

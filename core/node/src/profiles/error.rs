@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tenon_api::{BusError, RecordingRefusal, RequestError};
 
-use super::{MAX_PROFILE, MAX_SECONDS};
+use super::limits::{MAX_PROFILE, MAX_SECONDS};
 use crate::chain_files::RequestFileError;
 
 /// Why a profile was not recorded or written.

@@ -7,6 +7,7 @@
 
 mod cpu;
 mod error;
+mod limits;
 mod pprof_file;
 mod trace_events;
 mod wait_profile;
@@ -28,12 +29,7 @@ use tenon_bus::{Bus, CallContext, RegisterError, spans};
 use crate::chain_files::RequestFolders;
 use cpu::CpuRecording;
 use error::ProfileError;
-
-/// Maximum duration of the timed steps and of a recording that is never stopped, in seconds.
-const MAX_SECONDS: u64 = 600;
-
-/// Maximum length of a profile, bytes.
-const MAX_PROFILE: usize = 256 << 20;
+use limits::{MAX_PROFILE, MAX_SECONDS};
 
 /// The recordings of this process.
 struct Profiles {

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
-use tenon_api::B256;
 
-use super::{with_end, write_named};
-use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, failed};
+use super::hashed::Hashed;
+use super::new_file::{with_end, write_named};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest};
 use crate::bounded_file;
 use crate::exit::Stop;
+use crate::synced_files::{self, failed};
 
 /// Suffix of the list of an unfinished file's complete parts.
 const INDEX: &str = ".unfinished.json";
@@ -71,7 +71,7 @@ impl Unfinished {
         for ((record, end), (path, from)) in self.written.parts.iter().zip(parts) {
             if record.path != *path
                 || *end > length
-                || backup::copy(from, None, u64::MAX)? != (record.bytes, record.sha256)
+                || synced_files::copy(from, None, u64::MAX)? != (record.bytes, record.sha256)
             {
                 break;
             }
@@ -120,7 +120,7 @@ impl Unfinished {
         self.file.sync_all().map_err(failed(&self.path))?;
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::rename(&self.path, target).map_err(failed(target))?;
-        backup::sync(folder)?;
+        synced_files::sync(folder)?;
         fs::remove_file(&self.index).map_err(failed(&self.index))
     }
 }
@@ -154,31 +154,4 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     unfinished.add(MANIFEST, list.as_slice(), list.len() as u64)?;
     unfinished.finish(target)?;
     Ok(manifest)
-}
-
-/// A reader that hashes the bytes that it reads.
-pub(super) struct Hashed<R> {
-    source: R,
-    hasher: Sha256,
-    bytes: u64,
-}
-
-impl<R> Hashed<R> {
-    pub(super) fn new(source: R) -> Self {
-        Self { source, hasher: Sha256::new(), bytes: 0 }
-    }
-
-    /// The number of bytes, and their hash.
-    pub(super) fn end(self) -> (u64, B256) {
-        (self.bytes, B256::from_slice(&self.hasher.finalize()))
-    }
-}
-
-impl<R: Read> Read for Hashed<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.source.read(buffer)?;
-        self.hasher.update(buffer.get(..count).unwrap_or_default());
-        self.bytes += count as u64;
-        Ok(count)
-    }
 }

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use tenon_api::B256;
 
-use super::archive::Hashed;
 use super::gzip_members::GzipMembers;
-use super::{ListedParts, SnapshotRequirements, interrupted};
-use crate::backup::{self, GENESIS, MANIFEST, MAX_FILES, Manifest, Source, failed};
+use super::hashed::Hashed;
+use super::parts::{ListedParts, SnapshotRequirements, interrupted};
+use crate::backup::{self, GENESIS, MANIFEST, MAX_FILES, Manifest, Source};
 use crate::bounded_file;
 use crate::exit::Stop;
+use crate::synced_files::failed;
 
 /// An archive's content may have this many bytes per byte of the file, plus [`FREE_EXPANSION`]. Tables are already
 /// compressed.

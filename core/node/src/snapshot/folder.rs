@@ -7,11 +7,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tenon_api::B256;
 
-use super::{ListedParts, SnapshotRequirements, interrupted, write_named};
-use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, Source, SourceError, failed};
+use super::new_file::{NEW, with_end, write_named};
+use super::parts::{ListedParts, SnapshotRequirements, interrupted};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, Source, SourceError};
 use crate::bounded_file;
 use crate::exit::Stop;
 use crate::restoring::make_private;
+use crate::synced_files::{self, failed};
 
 /// Marks a snapshot as unfinished.
 const UNFINISHED: &str = "snapshot.unfinished";
@@ -42,15 +44,15 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     }
     let copy_of_genesis = target.join(GENESIS);
     write_named(&copy_of_genesis, genesis)?;
-    let (bytes, sha256) = backup::copy(&copy_of_genesis, None, u64::MAX)?;
+    let (bytes, sha256) = synced_files::copy(&copy_of_genesis, None, u64::MAX)?;
     manifest.files.push(FileRecord { path: GENESIS.to_owned(), bytes, sha256 });
-    backup::sync(&folder)?;
+    synced_files::sync(&folder)?;
     let list = serde_json::to_vec_pretty(&manifest).map_err(Stop::failure)?;
     write_named(&target.join(MANIFEST), &list)?;
-    backup::sync(target)?;
+    synced_files::sync(target)?;
     let marker = target.join(UNFINISHED);
     fs::remove_file(&marker).map_err(failed(&marker))?;
-    backup::sync(target)?;
+    synced_files::sync(target)?;
     Ok(manifest)
 }
 
@@ -74,7 +76,7 @@ fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
         return Err(refused("has a complete snapshot"));
     }
     // A marker that was being written when the command was killed; nothing else exists then.
-    let begun = super::with_end(Path::new(UNFINISHED), super::NEW);
+    let begun = with_end(Path::new(UNFINISHED), NEW);
     let mut entries = fs::read_dir(target).map_err(failed(target))?.filter_map(Result::ok);
     if entries.any(|entry| entry.file_name() != begun.as_os_str()) {
         return Err(refused("is not empty"));
@@ -99,14 +101,14 @@ fn copy_part(from: &Path, to: &Path) -> Result<(u64, B256), Stop> {
     let (length, there) = (fs::metadata(from).map_err(failed(from))?.len(), fs::symlink_metadata(to));
     if let Ok(there) = there {
         if there.is_file() && there.len() == length {
-            let (wanted, found) = (backup::copy(from, None, u64::MAX)?, backup::copy(to, None, length)?);
+            let (wanted, found) = (synced_files::copy(from, None, u64::MAX)?, synced_files::copy(to, None, length)?);
             if wanted == found {
                 return Ok(found);
             }
         }
         fs::remove_file(to).map_err(failed(to))?;
     }
-    backup::copy(from, Some(to), u64::MAX)
+    synced_files::copy(from, Some(to), u64::MAX)
 }
 
 /// How to transfer the parts.
@@ -155,7 +157,10 @@ pub(super) fn transfer(
         let Some(name) = backup::database_file(&file.path) else { continue };
         let (from, to) = (source.path.join(&file.path), place.join(name));
         let is_there = fs::symlink_metadata(&to).is_ok_and(|there| there.is_file() && there.len() == file.bytes);
-        if mode == TransferMode::Copy && is_there && backup::copy(&to, None, file.bytes)? == (file.bytes, file.sha256) {
+        if mode == TransferMode::Copy
+            && is_there
+            && synced_files::copy(&to, None, file.bytes)? == (file.bytes, file.sha256)
+        {
             // The source is compared too: a modified snapshot is refused even if a correct part was copied before.
             backup::compare_file(source, file, None)?;
             continue;

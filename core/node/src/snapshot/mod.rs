@@ -6,17 +6,16 @@ mod archive;
 mod extraction;
 mod folder;
 mod gzip_members;
+mod hashed;
 mod names;
+mod new_file;
+mod parts;
 mod trust;
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tenon_api::B256;
-use tenon_chain::Genesis;
 use tenon_storage::Store;
 
 use crate::backup::{self, Manifest, Source, SourceError};
@@ -24,9 +23,13 @@ use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::restoring::{Restoration, make_empty};
+use crate::synced_files::failed;
 
 use self::names::Form;
+use self::parts::{ListedParts, interrupted};
+
 pub(crate) use self::names::check_new;
+pub(crate) use self::parts::SnapshotRequirements;
 pub(crate) use self::trust::Trust;
 
 /// Makes a snapshot of a copy of the database to which nothing else writes. Resumes an attempt that was killed.
@@ -39,25 +42,6 @@ pub(crate) fn create(database: &Path, genesis: &[u8], target: &Path) -> Result<M
         return archive::create(database, genesis, target, manifest);
     }
     folder::create(database, genesis, target, manifest)
-}
-
-/// The requirements on a snapshot: what it must match, and what is checked.
-pub(crate) struct SnapshotRequirements<'a> {
-    /// The head's hash, from another source.
-    pub(crate) trust_hash: Option<B256>,
-    /// Whether the state is computed again.
-    pub(crate) checks_state: bool,
-    /// The network id of the settings, which selects the rules of native chains with their genesis.
-    pub(crate) network_id: Option<u64>,
-    /// Whether the operator wants to stop.
-    pub(crate) is_interrupted: &'a dyn Fn() -> bool,
-}
-
-/// The list of a snapshot, and its genesis file, which was compared with the list.
-struct ListedParts {
-    manifest: Manifest,
-    genesis_text: Vec<u8>,
-    genesis: Genesis,
 }
 
 /// A checked snapshot.
@@ -178,31 +162,6 @@ fn check(
     Ok((trust, Some((report.accounts, report.slots))))
 }
 
-fn interrupted() -> Stop {
-    Stop::Interrupted("interrupted; run the same command to continue".into())
-}
-
-/// Suffix of a file that is being written.
-const NEW: &str = ".new";
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(end);
-    PathBuf::from(name)
-}
-
-/// Writes a file atomically. An attempt that was killed leaves a file whose name the next one reuses.
-fn write_named(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
-    let new = with_end(path, NEW);
-    let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write().map_err(backup::failed(path))
-}
-
 /// A folder in which a snapshot is opened, removed on drop. Opening a database writes to its folder, and the snapshot's
 /// own must not change.
 struct TemporaryFolder {
@@ -213,7 +172,7 @@ impl TemporaryFolder {
     /// A folder next to a snapshot, or in the system's temporary folder if that is not writable. Reuses one left by a
     /// killed command.
     fn beside(source: &Path) -> Result<Self, Stop> {
-        let real = fs::canonicalize(source).map_err(backup::failed(source))?;
+        let real = fs::canonicalize(source).map_err(failed(source))?;
         let name = real.file_name().and_then(|name| name.to_str()).unwrap_or("snapshot");
         let name = format!(".{name}.verifying");
         let beside = real.with_file_name(&name);

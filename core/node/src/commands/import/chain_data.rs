@@ -9,9 +9,10 @@ use tenon_config::Resolved;
 use tenon_native_spec::PublicNetwork;
 use tenon_reference_data::{ReferenceChain, ReferenceDataError};
 
+use crate::commands::start_genesis::chosen_genesis;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
-use crate::opened_chain::{ChosenGenesis, Named, OpenedChain, chosen_genesis, named_genesis, public_genesis};
+use crate::opened_chain::{ChosenGenesis, Named, OpenedChain, named_genesis, public_genesis};
 
 /// The chain of a stopped reference node.
 pub(super) struct ChainData {
