@@ -1,6 +1,7 @@
 //! The node's end of the socket to a serving plugin process.
 
 mod bus_requests;
+mod waiting_item;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -23,6 +24,7 @@ use tokio::{
 };
 
 use self::bus_requests::BusRequest;
+use self::waiting_item::{Item, length_of};
 use crate::{
     WINDOW,
     outgoing::{MAX_BACKLOG, NotSent, Outgoing},
@@ -535,42 +537,6 @@ impl Link {
                 let _ = sender.send(Err(Failure::limit("request timed out")));
             }
         }
-    }
-}
-
-/// An item of a subscription, counted while it waits for its subscriber.
-struct Item {
-    item: Option<wire::Item>,
-    bytes: usize,
-    items: Arc<AtomicUsize>,
-    /// Its share of the memory budget until it is taken.
-    _memory: Option<Reservation>,
-}
-
-/// Length of an item's text in bytes.
-fn length_of(item: &wire::Item) -> usize {
-    match item {
-        Ok((body, _)) => body.len(),
-        Err(Failure { message, data, .. }) => message.len() + data.as_ref().map_or(0, String::len),
-    }
-}
-
-impl Item {
-    fn counted(item: wire::Item, items: &Arc<AtomicUsize>, memory: Option<Reservation>) -> Self {
-        let bytes = length_of(&item);
-        items.fetch_add(bytes, Ordering::Relaxed);
-        Self { item: Some(item), bytes, items: Arc::clone(items), _memory: memory }
-    }
-
-    fn take(mut self) -> wire::Item {
-        // Present until it is taken, once.
-        self.item.take().unwrap_or_else(|| Ok((Vec::new(), None)))
-    }
-}
-
-impl Drop for Item {
-    fn drop(&mut self) {
-        self.items.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -5,6 +5,9 @@ use tenon_api::{Account, Log, Receipt, ReceiptOutcome, TransactionType};
 
 // Included as source, so that RocksDB is not linked.
 #[allow(dead_code, reason = "only a part of the file is used here")]
+#[path = "../../../modules/storage/src/format/bodies.rs"]
+mod bodies;
+#[allow(dead_code, reason = "only a part of the file is used here")]
 #[path = "../../../modules/storage/src/format/keys.rs"]
 mod keys;
 #[allow(dead_code, reason = "only a part of the file is used here")]
@@ -57,12 +60,12 @@ fn again<T: PartialEq + std::fmt::Debug>(
 fn body(record: &[u8]) {
     let Some((length, rest)) = record.split_first() else { return };
     let (header, record) = rest.split_at(usize::from(*length).min(rest.len()));
-    let Some((senders, block)) = records::decode_body(header, record) else { return };
+    let Some((senders, block)) = bodies::decode_body(header, record) else { return };
     if let Ok(decoded) = tenon_chain::decode_block(&mut block.as_slice()) {
-        let written = records::encode_body(&senders, &block).expect("a block has a header");
+        let written = bodies::encode_body(&senders, &block).expect("a block has a header");
         let mut encoded = Vec::new();
         tenon_chain::encode_header(&decoded.header, &mut encoded);
-        assert_eq!(records::decode_body(&encoded, &written), Some((senders, block)));
+        assert_eq!(bodies::decode_body(&encoded, &written), Some((senders, block)));
     }
 }
 
@@ -139,7 +142,7 @@ pub(crate) fn examples(blocks: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut header = Vec::new();
         tenon_chain::encode_header(&block.header, &mut header);
         // The length of the header must fit its byte, so only the part after the header is real.
-        let body = records::encode_body(&[Address::repeat_byte(9)], rlp)?;
+        let body = bodies::encode_body(&[Address::repeat_byte(9)], rlp)?;
         (body.len() < 600).then(|| [&[9, 200][..], header.get(..200).unwrap_or_default(), &body].concat())
     });
     examples.into_iter().chain(bodies.take(6)).collect()

@@ -12,8 +12,9 @@ use tenon_sdk::Failure;
 
 use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
-    poll_once, reply,
-    scan::{RawMessage, RawRequest},
+    poll_once,
+    raw_message::{RawMessage, RawRequest},
+    reply,
     spare_future::SpareFuture,
     turns::TaskTurn,
 };

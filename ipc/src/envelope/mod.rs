@@ -3,6 +3,7 @@
 mod batch;
 pub(crate) mod failures;
 mod limits;
+mod raw_message;
 mod reply;
 mod request_id;
 mod scan;
@@ -28,16 +29,17 @@ use tenon_bus::{CallContext, ClientMemory, MemoryBudget, MemoryUse, Origin, Rese
 use tenon_sdk::{Failure, FailureCode};
 
 pub use limits::EnvelopeLimits;
+pub(crate) use raw_message::RawMessage;
 pub(crate) use reply::Reply;
-pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
+pub(crate) use scan::{Ending, Progress, Scanner};
 pub(crate) use secrets::UsedBuffers;
 pub(crate) use spare_future::SpareFuture;
 pub(crate) use subscriptions::Subscriptions;
 pub(crate) use turns::{TaskTurn, TaskTurns, first_poll_of_message, work_on_message};
 
 use crate::service::{Caller, Exposure, RawCall, RpcService};
+use raw_message::{RawRequest, Span};
 use request_id::RequestId;
-use scan::{RawRequest, Span};
 use secrets::wiped_text;
 use text::read_string;
 

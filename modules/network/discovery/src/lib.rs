@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod interface;
 mod lookup;
 mod node_file;
 mod packet;
@@ -28,9 +29,10 @@ mod table;
 mod recorded;
 
 pub use addresses::{AddressRangeError, Network, Networks, RelayError, check_relay};
+pub use interface::{Action, Clock, DiscoverySettings};
 pub use node_file::{KnownNode, MAX_NODE_FILE_BYTES, read_nodes, write_nodes};
 pub use packet::{
     Content, MAX_PACKET_BYTES, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError, PacketKind, PacketTypes,
 };
-pub use service::{Action, Clock, Discovery, DiscoverySettings};
+pub use service::Discovery;
 pub use table::{Distance, NodeEntry, Table, TableSettings};

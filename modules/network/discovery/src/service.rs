@@ -10,13 +10,14 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tenon_network_identity::{Endpoint, Enode, NodeId, NodeKey, NodeRecord};
 
-use crate::addresses::{Networks, check_relay};
+use crate::addresses::check_relay;
+use crate::interface::{Action, Clock, DiscoverySettings};
 use crate::lookup::Lookup;
 use crate::node_file::KnownNode;
-use crate::packet::{Content, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError, PacketTypes};
+use crate::packet::{Content, MAX_PACKET_NODES, Packet, PacketEndpoint, PacketError};
 use crate::proofs::{Peer, Proofs};
 use crate::rates::DatagramRates;
-use crate::table::{Table, TableSettings};
+use crate::table::Table;
 
 /// Time limit for an answer.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(500);
@@ -50,58 +51,6 @@ const MAX_WAITING_PINGS: usize = 4096;
 const MAX_LOOKUPS: usize = 16;
 const MAX_PROOFS: usize = 16_384;
 const MAX_PINGED_ADDRESSES: usize = 4096;
-
-/// The time of a monotonic clock and of the calendar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clock {
-    /// Since an arbitrary fixed instant.
-    pub now: Duration,
-    /// Unix seconds, as in packets.
-    pub unix: u64,
-}
-
-/// The settings of a node's discovery.
-#[derive(Clone, Debug)]
-pub struct DiscoverySettings {
-    /// Type bytes of packets.
-    pub types: PacketTypes,
-    /// Sizes of the table.
-    pub table: TableSettings,
-    /// This node's endpoint as announced. If it has no address, receivers use the datagram's.
-    pub own: PacketEndpoint,
-    /// Nodes that are contacted first.
-    pub bootnodes: Vec<(NodeId, Endpoint)>,
-    /// If set, packets are exchanged only with these networks.
-    pub restrict: Option<Networks>,
-    /// Seed of all random choices.
-    pub seed: u64,
-}
-
-/// Actions for the owner of [`Discovery`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Send a datagram.
-    Send {
-        /// To this address.
-        to: SocketAddr,
-        /// Its bytes.
-        datagram: Vec<u8>,
-    },
-    /// A node has proven its endpoint for the first time.
-    Found {
-        /// The node.
-        id: NodeId,
-        /// The address at which it answers.
-        endpoint: Endpoint,
-    },
-    /// A search is complete.
-    LookupDone {
-        /// Its number.
-        lookup: u64,
-        /// The closest nodes, closest first.
-        nodes: Vec<(NodeId, Endpoint)>,
-    },
-}
 
 #[derive(Debug)]
 struct PendingPing {

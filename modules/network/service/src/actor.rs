@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::connection_manager::{Action, ConnectionId, ConnectionManager};
-use crate::connections::{self, Context, PeerMessage, Start};
+use crate::connections::{self, Context, PeerMessage};
 use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
 use crate::handshake_slot::HandshakeSlot;
@@ -34,6 +34,7 @@ use crate::importing::{self, Importing};
 use crate::link::{Link, Outgoing};
 use crate::local_chain::StoredChain;
 use crate::message_work::InProgress;
+use crate::opening::Start;
 use crate::progress::ProgressLog;
 use crate::published_state::PublishedState;
 use crate::rounds::RoundGossip;

@@ -11,9 +11,9 @@ use tenon_network_connection::{
     Bandwidth, BandwidthShare, Channels, Command, ConnectionEnd, Event, FairTurn, FairTurns, Payload, Priority,
     ReceiveBudget, drive,
 };
-use tenon_network_identity::{NodeId, NodeKey};
+use tenon_network_identity::NodeKey;
 use tenon_network_peers::Fault;
-use tenon_network_rlpx::{AgreedProtocol, CloseReason, DisconnectReason, Hello, HelloError, Session, SessionSettings};
+use tenon_network_rlpx::{AgreedProtocol, CloseReason, DisconnectReason, Hello, HelloError, SessionSettings};
 use tenon_network_sync::CheckedBody;
 use tenon_network_wire::{BlockBody, Kind, Message, Status, has_own_body, version};
 use tenon_supervisor::Mailbox;
@@ -32,14 +32,13 @@ use crate::message_work::{
     AwaitedAnswers, AwaitedOfNode, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, MessageTurns,
     MismatchedBodies, unwanted_pause,
 };
+use crate::opening::{EndReason, Opened, Start, open};
 use crate::serving::{self, PeerRequest};
-use crate::system::{self, TcpStream};
+use crate::system;
 use crate::traffic::Traffic;
 
 /// Name of the sub-protocol.
 pub(crate) const PROTOCOL: &str = "eth";
-/// Time limit for a dial.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time limit for sending Disconnect.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two attempts to report the end of a connection to a busy actor.
@@ -51,14 +50,6 @@ pub(crate) enum PeerMessage {
     Plain(Delivery),
     /// Bodies with their computed roots.
     Bodies(Vec<CheckedBody>),
-}
-
-/// The direction of a connection.
-pub(crate) enum Start {
-    /// Inbound.
-    Accepted { stream: TcpStream, remote: SocketAddr, place: HandshakeSlot },
-    /// Outbound: this node dials.
-    Dial { node: NodeId, address: SocketAddr },
 }
 
 /// State shared by all connections.
@@ -95,18 +86,6 @@ impl Context {
     }
 }
 
-/// Why a connection was not opened, or has ended.
-struct EndReason {
-    reason: String,
-    fault: Option<Fault>,
-}
-
-impl EndReason {
-    fn new(reason: impl ToString) -> Self {
-        Self { reason: reason.to_string(), fault: None }
-    }
-}
-
 /// Runs a connection to its end, and reports the end to the actor.
 pub(crate) async fn run(
     connection: ConnectionId,
@@ -120,7 +99,7 @@ pub(crate) async fn run(
         Start::Dial { .. } => None,
     };
     let running = async {
-        match open(start, &context, &mut receivers.disconnects).await {
+        match open(start, context.session.clone(), &context.key, &mut receivers.disconnects).await {
             Ok(opened) => run_session(connection, opened, context, &mailbox, receivers).await,
             Err(over) => over,
         }
@@ -146,41 +125,6 @@ async fn report(connection: ConnectionId, reason: String, mailbox: &Mailbox<Inpu
             Err(ActorError::MailboxFull { .. }) => sleep(REPORT_PAUSE).await,
             // A stopped actor has no slots.
             Ok(()) | Err(_) => return,
-        }
-    }
-}
-
-struct Opened {
-    stream: TcpStream,
-    remote: SocketAddr,
-    session: Session,
-    /// Held until the end of the handshake.
-    place: Option<HandshakeSlot>,
-}
-
-async fn open(
-    start: Start,
-    context: &Context,
-    disconnects: &mut Receiver<DisconnectReason>,
-) -> Result<Opened, EndReason> {
-    let (settings, key) = (context.session.clone(), &context.key);
-    let random = system::random_for_handshake().map_err(EndReason::new)?;
-    match start {
-        Start::Accepted { stream, remote, place } => {
-            let session = Session::accept(settings, key, random, Duration::ZERO);
-            Ok(Opened { stream, remote, session, place: Some(place) })
-        }
-        Start::Dial { node, address } => {
-            let dialed = tokio::select! {
-                biased;
-                dialed = timeout(DIAL_TIMEOUT, TcpStream::connect(address)) => dialed,
-                _ = disconnects.recv() => {
-                    return Err(EndReason::new("dial cancelled: the connection is no longer needed"));
-                }
-            };
-            let stream = dialed.map_err(|_| EndReason::new("dial timeout"))?.map_err(EndReason::new)?;
-            let session = Session::dial(settings, key, node, random, Duration::ZERO).map_err(EndReason::new)?;
-            Ok(Opened { stream, remote: address, session, place: None })
         }
     }
 }

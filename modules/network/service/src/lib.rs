@@ -29,6 +29,7 @@ mod link;
 mod local_chain;
 mod message_work;
 mod network;
+mod opening;
 mod progress;
 mod published_state;
 mod rounds;

@@ -6,7 +6,7 @@ use alloy_primitives::B256;
 use tenon_api::StoreError;
 
 use super::shared::{Shared, corrupt, cursor_status};
-use crate::format::{columns::Column, keys, records};
+use crate::format::{bodies, columns::Column, keys, records};
 
 impl Shared {
     /// Passes the RLP of the canonical headers from `first` to the head to `take`, until it returns
@@ -64,7 +64,7 @@ impl Shared {
             cursor_status(&bodies)?;
             // A block that was added after the cursor was created is left out.
             let Some((_, record)) = bodies.item().filter(|(key, _)| key.ends_with(hash.as_slice())) else { continue };
-            let body = records::split_body(record).and_then(|body| body.lists_for_peers(&mut list_headers));
+            let body = bodies::split_body(record).and_then(|body| body.lists_for_peers(&mut list_headers));
             let [transactions, uncles] = body.ok_or_else(|| corrupt(format!("body of block {hash}")))?;
             if take(&[&list_headers, transactions, uncles]).is_break() {
                 break;

@@ -7,9 +7,9 @@ use tenon_api::{Header, RecoveredBlock, RecoveredTransaction, StoreError, Withdr
 
 use super::shared::{Shared, corrupt};
 use crate::format::{
+    bodies::{self, Body},
     columns::Column,
-    keys,
-    records::{self, Body},
+    keys, records,
 };
 
 /// A block's body with the hashes of its transactions instead of its transactions.
@@ -115,7 +115,7 @@ impl Shared {
         read: impl FnOnce(&Body<'_>) -> Option<T>,
     ) -> Result<Option<T>, StoreError> {
         let Some(record) = self.database.get(Column::Bodies, &keys::block(number, hash))? else { return Ok(None) };
-        let found = records::split_body(&record).and_then(|body| read(&body));
+        let found = bodies::split_body(&record).and_then(|body| read(&body));
         found.map(Some).ok_or_else(|| corrupt(format!("body of block {number} ({hash})")))
     }
 }

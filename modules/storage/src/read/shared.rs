@@ -16,6 +16,7 @@ use crate::{
     cache::BoundedCache,
     database::{Cursor, Database, engine_error},
     format::{
+        bodies,
         columns::Column,
         keys,
         meta::TrieExtent,
@@ -147,7 +148,7 @@ impl Shared {
         let Some(body) = self.database.get(Column::Bodies, &key)? else { return Ok(None) };
         let damaged = || corrupt(format!("body of block {number} ({hash})"));
         let (_, header_rlp) = records::decode_header(&header).ok_or_else(damaged)?;
-        let (senders, rlp) = records::decode_body(header_rlp, &body).ok_or_else(damaged)?;
+        let (senders, rlp) = bodies::decode_body(header_rlp, &body).ok_or_else(damaged)?;
         let block = tenon_chain::decode_block(&mut rlp.as_slice()).map_err(|_| damaged())?;
         if block.hash() != hash || senders.len() != block.transactions.len() {
             return Err(damaged());

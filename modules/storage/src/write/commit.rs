@@ -11,6 +11,7 @@ use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, S
 use crate::{
     database::Batch,
     format::{
+        bodies,
         columns::Column,
         keys::{self, LogIndexPrefix, LogKind},
         meta::{self, Identity},
@@ -185,7 +186,7 @@ fn put_block(batch: &mut Batch<'_>, block: &RecoveredBlock, total_difficulty: U2
     let key = keys::block(number, hash);
     let mut header_rlp = Vec::with_capacity(700);
     tenon_chain::encode_header(block.header.header(), &mut header_rlp);
-    let body = records::encode_body(&block.senders, &tenon_chain::encode_block(block))
+    let body = bodies::encode_body(&block.senders, &tenon_chain::encode_block(block))
         .ok_or_else(|| corrupt(format!("encoding of block {number} ({hash})")))?;
     batch.put(Column::HeaderNumbers, hash, keys::number(number))?;
     batch.put(Column::Headers, key, records::encode_header(total_difficulty, &header_rlp))?;

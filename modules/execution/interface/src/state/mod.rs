@@ -3,6 +3,7 @@
 mod block_state;
 mod code_cache;
 mod dirty_marks;
+mod tracked_account;
 mod whole_balances;
 
 pub use block_state::{BlockState, StateError};
