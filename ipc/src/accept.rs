@@ -1,7 +1,8 @@
-//! The accept loop of the socket and of the TCP ports.
+//! The accept loop of the socket and of the TCP ports. It also watches their connections and refusals.
 
-use std::{future::Future, io, time::Duration};
+use std::{future::Future, io};
 
+use tenon_accept::Acceptor;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -9,9 +10,6 @@ use crate::{
     connections::{CHECK_PERIOD, Connections, FEW_CONNECTIONS},
     refusals::{Refusals, log_when_due},
 };
-
-/// Pause after a connection that could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until `stopping`, and passes each to `take`. Returns the connections that are still open.
 ///
@@ -22,13 +20,14 @@ pub(crate) async fn accept_until<T, A: Future<Output = io::Result<T>>>(
     stopping: &CancellationToken,
     mut take: impl FnMut(T, &mut Connections, &mut Refusals),
 ) -> Connections {
+    let mut acceptor = Acceptor::new(accept);
     let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
     let mut checks = tokio::time::interval(CHECK_PERIOD);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let open = connections.len();
         let accepted = tokio::select! {
-            accepted = accept() => accepted,
+            accepted = acceptor.next() => accepted,
             Some(()) = connections.ended() => continue,
             () = log_when_due(&mut refusals, endpoint, open) => continue,
             _ = checks.tick(), if open >= FEW_CONNECTIONS => {
@@ -39,11 +38,7 @@ pub(crate) async fn accept_until<T, A: Future<Output = io::Result<T>>>(
         };
         match accepted {
             Ok(stream) => take(stream, &mut connections, &mut refusals),
-            Err(error) => {
-                // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                tracing::warn!(%error, endpoint, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
+            Err(error) => tracing::warn!(%error, endpoint, "a connection could not be accepted"),
         }
     }
 }

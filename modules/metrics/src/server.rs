@@ -8,6 +8,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tenon_accept::Acceptor;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Mutex, Semaphore},
@@ -28,8 +29,6 @@ const CONNECTIONS: usize = 16;
 const HEAD: Duration = Duration::from_secs(10);
 /// Maximum lifetime of a connection. Longer than any scrape interval that keeps a connection open.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// Pause after a connection that could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Collects all counters.
 pub trait Source: Send + Sync + 'static {
@@ -99,32 +98,24 @@ impl MetricsServer {
     }
 }
 
-/// A loop of its own, not that of `ipc`: modules do not depend on the front-ends, and no scraper displaces another.
+/// Serves at most [`CONNECTIONS`] at a time until `closing`, then waits for them to end.
 async fn listen(listener: TcpListener, scraped: Arc<Scraped>, places: Arc<Semaphore>, closing: CancellationToken) {
     let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
-            () = closing.cancelled() => break,
+    let take = |(stream, address): (TcpStream, SocketAddr)| {
+        // Drops the results of those that have ended.
+        while connections.try_join_next().is_some() {}
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            tracing::warn!(%address, "connection for metrics refused: limit reached");
+            return;
         };
-        match accepted {
-            Ok((stream, address)) => match Arc::clone(&places).try_acquire_owned() {
-                Ok(place) => {
-                    let serving = serve(stream, Arc::clone(&scraped), closing.clone());
-                    connections.spawn(async move {
-                        let _ = tokio::time::timeout(LIFETIME, serving).await;
-                        drop(place);
-                    });
-                }
-                Err(_) => tracing::warn!(%address, "connection for metrics refused: limit reached"),
-            },
-            Err(error) => {
-                tracing::warn!(%error, "a connection for metrics could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+        let serving = serve(stream, Arc::clone(&scraped), closing.clone());
+        connections.spawn(async move {
+            let _ = tokio::time::timeout(LIFETIME, serving).await;
+            drop(place);
+        });
+    };
+    let failed = |error| tracing::warn!(%error, "a connection for metrics could not be accepted");
+    Acceptor::new(|| listener.accept()).run_until(closing.cancelled(), failed, take).await;
     drop(listener);
     while connections.join_next().await.is_some() {}
 }

@@ -2,12 +2,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    net::IpAddr,
+    future::pending,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use parking_lot::Mutex;
+use tenon_accept::Acceptor;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::AbortHandle,
@@ -21,8 +22,6 @@ use crate::{ClientSocket, Settings};
 const MAX_UNPROVED: usize = 256;
 /// Maximum number of authenticated connections of a client.
 const MAX_OF_CLIENT: usize = 32;
-/// Pause after a connection that could not be accepted.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Maximum number of connections that a service with these settings has open at the same time.
 pub fn max_connections(settings: &Settings) -> u64 {
@@ -53,9 +52,8 @@ pub(crate) struct ConnectionGuard {
 }
 
 impl Connections {
-    /// Accepts connections, and serves each in its own task. Stops when the future is dropped; logs `failure` if one
-    /// could not be accepted. A loop of its own, not that of `ipc`, because unauthenticated connections have their own
-    /// limit and connections outlive the loop.
+    /// Accepts connections, and serves each in its own task, which outlives the loop. Stops when the future is dropped;
+    /// logs `failure` if a connection could not be accepted.
     pub(crate) async fn accept_all<F>(
         self: &Arc<Self>,
         listener: TcpListener,
@@ -64,16 +62,9 @@ impl Connections {
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
-        loop {
-            match listener.accept().await {
-                Ok((stream, from)) => self.spawn(from.ip(), |guard| serve(stream, guard)),
-                Err(error) => {
-                    // Most likely the process has run out of file descriptors. Gives running connections time to end.
-                    tracing::warn!(%error, "{failure}");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
+        let take = move |(stream, from): (TcpStream, SocketAddr)| self.spawn(from.ip(), |guard| serve(stream, guard));
+        let failed = |error| tracing::warn!(%error, "{failure}");
+        Acceptor::new(|| listener.accept()).run_until(pending(), failed, take).await;
     }
 
     /// Serves a connection in its own task.
@@ -149,7 +140,7 @@ impl Drop for ConnectionGuard {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, net::Ipv4Addr};
+    use std::net::Ipv4Addr;
 
     use super::*;
 

@@ -1,11 +1,13 @@
 //! Tasks that listen: for connections, for datagrams, and the timer. Each sends events to the actor, and decides nothing.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tenon_accept::Acceptor;
 use tenon_network_discovery::{Clock, MAX_PACKET_BYTES};
 use tenon_supervisor::Mailbox;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -18,8 +20,6 @@ use crate::system::{TcpListener, TcpStream, UdpSocket, unix_now};
 
 /// Maximum number of datagrams that wait for the actor; more are dropped, as on a busy network.
 const MAX_WAITING_DATAGRAMS: usize = 256;
-/// Pause after the system failed to accept a connection, for example without free file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Minimum time between two ticks.
 const MIN_TICK: Duration = Duration::from_millis(5);
 
@@ -83,18 +83,11 @@ impl SharedLimiter {
     }
 }
 
-/// Accepts connections until it is aborted. A loop of its own, not that of `ipc`, because it limits handshakes instead
-/// of connections, passes streams to the actor, and runs on the sockets of a simulation.
+/// Accepts connections until it is aborted, and passes them to the actor.
 pub(crate) async fn accept(listener: TcpListener, limiter: SharedLimiter, timer: Timer, mailbox: Mailbox<Input>) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, remote)) => arrive(stream, remote, &limiter, timer, &mailbox),
-            Err(error) => {
-                tracing::debug!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    let take = move |(stream, remote)| arrive(stream, remote, &limiter, timer, &mailbox);
+    let failed = |error| tracing::debug!(%error, "a connection could not be accepted");
+    Acceptor::new(|| listener.accept()).run_until(pending(), failed, take).await;
 }
 
 fn arrive(stream: TcpStream, remote: SocketAddr, limiter: &SharedLimiter, timer: Timer, mailbox: &Mailbox<Input>) {
