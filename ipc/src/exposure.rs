@@ -11,37 +11,15 @@ use arc_swap::ArcSwap;
 use http::HeaderMap;
 
 use crate::{
+    access_rules::{HttpRules, PortExposure, WebSocketRules},
     http::{Cors, VirtualHosts},
     service::{Exposure, Origin},
-    settings::{HttpRules, WebSocketRules},
     token::{Authorization, TokenCheck},
     websocket::OriginRules,
 };
 
 /// Maximum token lifetime with a timer. A later expiry is ignored, because no connection lasts that long.
 const MAX_TOKEN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
-
-/// Exposure of a TCP port, computed from the settings by the crate that opens the port. By default it exposes nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortExposure {
-    /// Without a token.
-    pub open: Exposure,
-    /// With a token.
-    pub with_token: Exposure,
-}
-
-impl PortExposure {
-    /// The same exposure with and without a token.
-    pub fn open(exposure: Exposure) -> Self {
-        Self { open: exposure.clone(), with_token: exposure }
-    }
-}
-
-impl Default for PortExposure {
-    fn default() -> Self {
-        Self::open(Exposure::of(Vec::<String>::new()))
-    }
-}
 
 /// Result of checking a request's `Authorization` header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

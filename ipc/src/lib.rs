@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod access_rules;
 mod connections;
 mod duplex;
 mod envelope;
@@ -45,16 +46,18 @@ mod servers;
 mod service;
 mod settings;
 mod socket;
+mod start_error;
 mod token;
 mod traffic;
 mod websocket;
 
+pub use access_rules::{HttpRules, PortExposure, WebSocketRules};
 pub use envelope::{Dispatcher, EnvelopeLimits};
-pub use exposure::PortExposure;
 pub use http::{HealthCheck, HealthReport, HttpLimits, Network, NetworkError};
 pub use servers::{Endpoints, Servers};
 pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RawCall, RpcService, Transport};
-pub use settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings};
+pub use settings::{HttpSettings, Settings, SocketSettings, WebSocketSettings};
 pub use socket::SocketLimits;
+pub use start_error::StartError;
 pub use traffic::{Traffic, TrafficCounts, TransportTraffic};
 pub use websocket::WebSocketLimits;

@@ -14,12 +14,14 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    access_rules::{HttpRules, WebSocketRules},
     envelope::{Dispatcher, EnvelopeLimits, TaskTurns},
     exposure::{HttpAccess, WebSocketAccess},
     http::{HealthCheck, HttpServer, HttpSide, Port, Proxies, StopSignals, WebSocketSide},
     service::RpcService,
-    settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings},
+    settings::{HttpSettings, Settings, SocketSettings, WebSocketSettings},
     socket::{self, SocketServer},
+    start_error::StartError,
     token::TokenCheck,
     traffic::Traffic,
 };

@@ -5,6 +5,7 @@
 //! and subscriptions are dropped, which cancels their work.
 
 mod half;
+mod limits;
 mod outgoing;
 mod writer;
 
@@ -31,6 +32,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use half::{Half, wait_until_read_closed, wait_until_write_closed};
+pub(crate) use limits::DuplexLimits;
 pub(crate) use outgoing::{Encode, Outgoing};
 
 use writer::Writer;
@@ -59,26 +61,6 @@ const UNCOUNTED_BUFFER: usize = 16 << 10;
 /// Time, and number of bytes, for which a refused connection is still read.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 << 20;
-
-/// Limits of both WebSocket and the local socket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DuplexLimits {
-    pub(crate) calls_in_flight: usize,
-    pub(crate) queued_bytes: usize,
-    pub(crate) write_timeout: Duration,
-    /// The connection ends if nothing is received for this long.
-    pub(crate) silence: Option<Duration>,
-    /// `keep_alive` is sent if nothing was written for this long.
-    pub(crate) ping_interval: Option<Duration>,
-    pub(crate) subscriptions: usize,
-}
-
-impl DuplexLimits {
-    /// Maximum number of concurrent calls: at least one, and at most a semaphore's maximum.
-    fn places(&self) -> usize {
-        self.calls_in_flight.clamp(1, Semaphore::MAX_PERMITS)
-    }
-}
 
 /// Result of decoding received bytes.
 pub(crate) enum Incoming {

@@ -12,6 +12,7 @@ mod conversation;
 pub(crate) mod cors;
 mod departure;
 mod head;
+mod health;
 pub(crate) mod hosts;
 mod listener;
 mod proxies;
@@ -51,6 +52,7 @@ use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
 use departure::Departure;
 use head::{Head, is_root};
+pub use health::{HealthCheck, HealthReport};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
@@ -76,18 +78,6 @@ pub struct HttpLimits {
     /// Time limit for the client to read one write.
     pub write_timeout: Duration,
 }
-
-/// Result of `GET /health`.
-#[derive(Clone, Debug)]
-pub struct HealthReport {
-    /// Answered with 200 if true, otherwise 503.
-    pub is_healthy: bool,
-    /// A JSON text: head, its age, peers.
-    pub details: String,
-}
-
-/// Called at every `GET /health`; must not block.
-pub type HealthCheck = Arc<dyn Fn() -> HealthReport + Send + Sync>;
 
 /// JSON-RPC over HTTP on a port.
 pub(crate) struct HttpSide<S> {
