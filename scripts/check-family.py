@@ -8,7 +8,8 @@ Also checks that no other crate of `modules` depends on a native crate, and that
 interface crate of another module instead of the module itself. Exceptions are dependencies of tests, and those listed
 in `MODULE_EDGES`.
 
-Also checks that the public Ethereum suites (`tests/ethereum`) are built and run without any native crate.
+Also checks that the public Ethereum suites (`tests/ethereum`), and the other crates of `modules` with their tests, are built
+and run without any native crate.
 """
 
 import pathlib
@@ -71,12 +72,15 @@ def wrong_dependencies():
                 yield f"{name}: depends on {crate}: a module takes the native implementation as a trait object"
 
 
-def native_crates_of(root):
-    """The native crates that the crate in the folder `root` and its tests are built with."""
+def all_manifests():
+    """The manifests of the project by their paths."""
     names = subprocess.run(["git", "ls-files", "*Cargo.toml"], capture_output=True, text=True, check=True).stdout.split()
-    manifests = {name: tomllib.loads(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
+    return {name: tomllib.loads(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
+
+
+def native_crates_of(own, manifests):
+    """The native crates that the crate with the manifest `own` and its tests are built with."""
     crates = {manifest["package"]["name"]: manifest for manifest in manifests.values() if "package" in manifest}
-    own = manifests[f"{root}/Cargo.toml"]
     waiting, reached = [*own.get("dependencies", {}), *own.get("dev-dependencies", {})], set()
     while waiting:
         crate = waiting.pop()
@@ -86,13 +90,21 @@ def native_crates_of(root):
     return sorted(crate for crate in reached if crate.startswith("tenon-native-"))
 
 
+def crates_built_with_native_ones():
+    """The problems of the crates that must be built and tested without native crates."""
+    manifests = all_manifests()
+    for name, own in sorted(manifests.items()):
+        is_module = name.startswith("modules/") and not name.startswith("modules/native/")
+        if is_module or name == "tests/ethereum/Cargo.toml":
+            for crate in native_crates_of(own, manifests):
+                yield f"{name}: it or its tests are built with {crate}: tests of native chains belong to the native crates"
+
+
 def main():
     names = subprocess.run(["git", "ls-files", "*.rs"], capture_output=True, text=True, check=True).stdout.split()
     names = [name for name in names if not name.startswith(MAY_ASK + TABLES) and not TEST_FILE.search(name)]
     found = {name: questions(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
-    problems = list(wrong_dependencies())
-    for crate in native_crates_of("tests/ethereum"):
-        problems.append(f"tests/ethereum is built with {crate}, but must not depend on a native crate")
+    problems = [*wrong_dependencies(), *crates_built_with_native_ones()]
     for name, count in sorted(found.items()):
         if count:
             problems.append(f"{name}: {count} lines compare the chain's family; call a method of a family trait instead")

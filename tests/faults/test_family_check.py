@@ -64,4 +64,24 @@ def test_a_native_crate_below_the_ethereum_suites_is_found(tmp_path):
 
     code, words = check(tmp_path, manifests)
 
-    assert code == 1 and "tests/ethereum is built with tenon-native-one" in words, words
+    assert code == 1 and "tests/ethereum/Cargo.toml: it or its tests are built with tenon-native-one" in words, words
+
+
+def test_a_native_crate_below_the_tests_of_a_module_is_found(tmp_path):
+    native = '[package]\nname = "tenon-native-one"\n'
+    node = '[package]\nname = "test-node"\n[dependencies]\ntenon-native-one = "1"\n'
+    tested = '[package]\nname = "two"\n[dev-dependencies]\ntest-node = "1"\n'
+    manifests = {"modules/native/one/Cargo.toml": native, "tests/test_node/Cargo.toml": node, "modules/two/Cargo.toml": tested}
+
+    code, words = check(tmp_path, manifests)
+
+    assert code == 1 and "modules/two/Cargo.toml: it or its tests are built with tenon-native-one" in words, words
+
+
+def test_a_native_crate_may_be_tested_with_others(tmp_path):
+    native = '[package]\nname = "tenon-native-one"\n'
+    tested = '[package]\nname = "tenon-native-two"\n[dev-dependencies]\ntenon-native-one = "1"\n'
+
+    code, words = check(tmp_path, {"modules/native/one/Cargo.toml": native, "modules/native/two/Cargo.toml": tested})
+
+    assert code == 0, words

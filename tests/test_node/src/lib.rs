@@ -1,10 +1,10 @@
-//! Execution and simulation of a node over a chain in memory, for the tests of both: the public conformance chain, recorded
-//! native chains, and random markets of the historic exchange.
+//! Execution and simulation of a node over a chain in memory, for the tests of both. `tests/native_test_node` adds native
+//! chains.
 //!
-//! Owns a [`MemoryChain`] that keeps blocks, receipts, trie nodes and the state of every height, and engines that check
-//! less than a real one ([`native::TrustingEngine`], [`sealess::SealessEngine`]).
+//! It owns [`MemoryChain`], which keeps blocks, receipts, trie nodes and the state of every height; [`TestNode`], with the
+//! public conformance chain; and [`sealess::SealessEngine`], which checks less than a real engine.
 //!
-//! Invariant: it checks nothing that the code under test may have to refuse.
+//! Invariants: it checks nothing that the code under test may have to refuse, and needs no native crate.
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -39,9 +39,6 @@ use tenon_consensus::EthereumEngine;
 use tenon_execution::{ChainActor, ChainHandle, Importer};
 use tenon_execution_block::Executor;
 use tenon_execution_interface::{ChainFamily, EthereumFamily};
-use tenon_native_execution::family_of;
-use tenon_native_simulation::simulation_of;
-use tenon_native_tracers::tracers_of;
 use tenon_sdk::Failure;
 use tenon_sdk::shapes::TraceText;
 use tenon_simulation::{CallLimits, CallResources, EthereumSimulation, EthereumTracers, Families, ScriptOptions};
@@ -60,9 +57,9 @@ pub fn text_of_trace(reply: TraceReply) -> String {
     text.finish().into_string()
 }
 
-pub mod market;
-pub mod native;
 pub mod sealess;
+pub mod simulations;
+pub mod witness;
 
 type State = BTreeMap<Address, Arc<(Account, BTreeMap<B256, U256>)>>;
 
@@ -462,7 +459,9 @@ impl TestNode {
         let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
         let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
         let (chain, engine) = (Arc::new(self.chain.clone()), Arc::clone(&self.engine));
-        answer_calls(&self.bus, &self.spec, chain, engine, resources);
+        let simulation = Arc::new(EthereumSimulation::new(Arc::clone(&self.spec)));
+        let families = Families { simulation, tracers: Arc::new(EthereumTracers) };
+        answer_calls(&self.bus, rules_of_blocks(&self.spec), families, chain, engine, resources);
         tenon_execution::register(&self.bus, handle.clone()).unwrap();
         (supervisor, handle)
     }
@@ -507,20 +506,18 @@ impl From<CallLimits> for TestResources {
 /// Registers the handlers of calls, simulations, traces and fees on the bus.
 pub fn answer_calls(
     bus: &Bus,
-    spec: &Arc<ChainSpec>,
+    rules: Arc<dyn ChainFamily>,
+    families: Families,
     chain: Arc<dyn ChainReader>,
     engine: Arc<dyn ConsensusEngine>,
     resources: impl Into<TestResources>,
 ) {
     let pool = WorkPool::new("execution", 2, 16);
-    let executor = Executor::new(rules_of_blocks(spec));
-    let simulation = simulation_of(spec).unwrap_or_else(|| Arc::new(EthereumSimulation::new(Arc::clone(spec))));
-    let tracers = tracers_of(spec).unwrap_or_else(|| Arc::new(EthereumTracers));
-    let families = Families { simulation, tracers };
+    let executor = Executor::new(rules);
     tenon_simulation::register(bus, chain, executor, families, engine, &pool, resources.into().0).unwrap();
 }
 
-/// The rules of blocks of a chain of either family.
+/// The rules of blocks of an Ethereum chain.
 pub fn rules_of_blocks(spec: &Arc<ChainSpec>) -> Arc<dyn ChainFamily> {
-    family_of(spec).unwrap_or_else(|| Arc::new(EthereumFamily::new(Arc::clone(spec))))
+    Arc::new(EthereumFamily::new(Arc::clone(spec)))
 }

@@ -2,12 +2,7 @@
 
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a failure fails the test")]
 
-mod empty_accounts;
-mod exchange;
 mod import;
-mod native_branches;
-mod native_chains;
-mod native_import;
 mod own_failures;
 mod produce;
 mod release_profile;

@@ -14,13 +14,14 @@ use tenon_api::{
     },
 };
 use tenon_bus::CallContext;
+use tenon_native_test_node::recorded::NativeNode;
 use tenon_sdk::{Failure, FailureCode};
 use tenon_sdk::{
     error_texts::{RefusableAnswer as _, Refusal as _, call_failure_text},
     shapes::trace_options,
 };
 use tenon_simulation::CallLimits;
-use tenon_test_node::{LIMITS, json_of_trace, native::NativeNode, test_data};
+use tenon_test_node::{LIMITS, json_of_trace, test_data};
 
 /// Traces as the plugin shows them.
 trait JsonTraces {

@@ -3,7 +3,6 @@
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a failure fails the test")]
 
 mod calls;
-mod exchange_prices;
 mod reexecution;
 mod scripts;
 mod simulations;

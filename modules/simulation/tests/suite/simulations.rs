@@ -6,20 +6,19 @@ use std::time::Duration;
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
 use tenon_api::{
     BlockId, ChainReader,
-    messages::{
-        AccountOverride, BlockOverrides, BlockToSimulate, CallRequest, Simulate, SimulatedBlock, SimulatedCall,
-        SimulatedFailure,
-    },
+    messages::{BlockOverrides, BlockToSimulate, CallRequest, Simulate, SimulatedBlock, SimulatedFailure},
 };
-use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
+use tenon_bus::{MemoryBudget, MemoryLimits};
 use tenon_sdk::Failure;
 use tenon_sdk::error_texts::RefusableAnswer as _;
 use tenon_simulation::{CallLimits, CallResources};
-use tenon_test_node::{LIMITS, TestNode, native::NativeNode, resources};
+use tenon_test_node::{
+    LIMITS, TestNode, resources,
+    simulations::{
+        CONTRACT, POOR, RICH, account, block, calls, rich, simulation, to_contract, transfer, with_code, with_overrides,
+    },
+};
 
-const RICH: Address = address!("c000000000000000000000000000000000000000");
-const POOR: Address = address!("c100000000000000000000000000000000000000");
-const CONTRACT: Address = address!("c200000000000000000000000000000000000000");
 const COINS: Address = address!("eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee");
 
 /// Returns the value of slot 0, and sets it to 0.
@@ -33,40 +32,6 @@ const REVERT_LARGE: [u8; 6] = hex!("620100005ffd");
 /// Logs and reverts.
 const LOG_AND_REVERT: [u8; 6] = hex!("5f5fa05f5ffd");
 
-fn transfer(value: u64) -> CallRequest {
-    CallRequest { from: Some(RICH), to: Some(POOR), value: Some(U256::from(value)), ..CallRequest::default() }
-}
-
-fn to_contract() -> CallRequest {
-    CallRequest { from: Some(RICH), to: Some(CONTRACT), ..CallRequest::default() }
-}
-
-fn block(calls: Vec<CallRequest>) -> BlockToSimulate {
-    BlockToSimulate { calls, ..BlockToSimulate::default() }
-}
-
-fn account(address: Address, change: impl FnOnce(&mut AccountOverride)) -> (Address, AccountOverride) {
-    let mut account = AccountOverride::default();
-    change(&mut account);
-    (address, account)
-}
-
-fn rich() -> (Address, AccountOverride) {
-    account(RICH, |account| account.balance = Some(U256::from(1_000_000_000_000_000_000_u64)))
-}
-
-fn with_code(code: &[u8]) -> (Address, AccountOverride) {
-    account(CONTRACT, |account| account.code = Some(Bytes::copy_from_slice(code)))
-}
-
-fn with_overrides(block: BlockToSimulate, overrides: Vec<(Address, AccountOverride)>) -> BlockToSimulate {
-    BlockToSimulate { state_overrides: overrides, ..block }
-}
-
-fn simulation(blocks: Vec<BlockToSimulate>) -> Simulate {
-    Simulate { base: BlockId::LATEST, blocks, traces_transfers: false, validates: false }
-}
-
 async fn simulate(node: &TestNode, blocks: Vec<BlockToSimulate>) -> Result<Vec<SimulatedBlock>, (i32, String)> {
     ask(node, simulation(blocks)).await
 }
@@ -77,10 +42,6 @@ async fn ask(node: &TestNode, simulation: Simulate) -> Result<Vec<SimulatedBlock
 
 fn code_of(outcome: Result<Vec<SimulatedBlock>, (i32, String)>) -> i32 {
     outcome.unwrap_err().0
-}
-
-fn calls(blocks: &[SimulatedBlock]) -> Vec<&SimulatedCall> {
-    blocks.iter().flat_map(|block| &block.calls).collect()
 }
 
 #[tokio::test]
@@ -249,53 +210,6 @@ async fn overrides_that_contradict_one_another_are_refused() {
     assert_eq!(code_of(simulate(node, vec![block]).await), -32602);
     let unknown = Simulate { base: BlockId::number(99), ..simulation(vec![BlockToSimulate::default()]) };
     assert!(ask(node, unknown).await.is_err());
-}
-
-#[tokio::test]
-async fn a_native_chains_blocks_are_simulated_with_its_own_rules() {
-    let NativeNode { chain, bus, .. } = NativeNode::new("reorg", LIMITS);
-    let random = with_code(&hex!("4460005260206000f3"));
-    let wanted = vec![with_overrides(block(vec![transfer(9), to_contract()]), vec![rich(), random]), block(vec![])];
-
-    let simulated = bus.call(simulation(wanted), &CallContext::new()).await.unwrap().unwrap();
-
-    let header = &simulated[0].stored.block.header;
-    let head = chain.head().header.clone();
-    assert_eq!((header.number, header.parent_hash), (head.number + 1, head.hash()));
-    assert!(header.native_seal.is_some() && header.withdrawals_root.is_none() && header.state_root != head.state_root);
-    assert_eq!(simulated[0].calls[0].gas_used, 21_000);
-    assert!(simulated[0].calls.iter().all(|call| call.failure.is_none()), "{:?}", simulated[0].calls);
-    assert_eq!(simulated[1].stored.block.header.state_root, header.state_root, "an empty block changes nothing");
-}
-
-#[tokio::test]
-async fn the_log_of_a_transaction_that_a_native_block_does_not_execute_is_returned_and_numbered() {
-    const SIGNERS: Address = address!("0000000000000000000000000000000000000089");
-    /// LOG0 of nothing.
-    const LOG: [u8; 5] = hex!("5f5fa05f00");
-    let NativeNode { bus, .. } = NativeNode::new("reorg", LIMITS);
-    let price = Some(U256::from(100_000_000_000_u64));
-    let call = |to| CallRequest {
-        from: Some(RICH),
-        to: Some(to),
-        gas: Some(100_000),
-        gas_price: price,
-        ..CallRequest::default()
-    };
-    let rich = account(RICH, |account| account.balance = Some(U256::from(10).pow(U256::from(20))));
-    let wanted = vec![call(SIGNERS), call(CONTRACT), call(SIGNERS)];
-    let wanted = vec![with_overrides(block(wanted), vec![rich, with_code(&LOG)])];
-
-    let asked = Simulate { validates: true, ..simulation(wanted) };
-    let simulated = bus.call(asked, &CallContext::new()).await.unwrap().unwrap();
-
-    let logs: Vec<_> = calls(&simulated).iter().map(|call| &call.logs[..]).collect();
-    let places: Vec<_> =
-        logs.iter().map(|logs| logs.iter().map(|log| (log.index, log.log.address)).collect::<Vec<_>>()).collect();
-    let expected: [Vec<(u64, Address)>; 3] = [vec![(0, SIGNERS)], vec![(1, CONTRACT)], vec![(2, SIGNERS)]];
-    assert_eq!(places, expected);
-    assert!(logs[0][0].log.topics.is_empty() && logs[0][0].log.data.is_empty());
-    assert_eq!(calls(&simulated)[0].gas_used, 0, "it was executed");
 }
 
 #[tokio::test]

@@ -7,11 +7,8 @@ use tenon_bus::Bus;
 use tenon_execution::Importer;
 use tenon_execution_block::{Executor, ReferenceBlock};
 use tenon_native_execution::family_of;
-use tenon_test_node::{
-    MemoryChain,
-    native::{RecordedChain, TrustingEngine},
-    test_data,
-};
+use tenon_native_test_node::recorded::{RecordedChain, TrustingEngine};
+use tenon_test_node::{MemoryChain, test_data};
 
 /// Executes a whole chain; every root is compared by the executor.
 fn replay(recorded: &RecordedChain) -> MemoryChain {

@@ -13,11 +13,12 @@ use tenon_bus::Bus;
 use tenon_chain::{BlockStream, ChainSpec, Genesis, recover_senders_under};
 use tenon_execution_block::Executor;
 use tenon_native_consensus::{SigningIndex, recover, rewards, v1_seal_hash, v2_seal_hash};
-use tenon_native_execution::family_of;
 use tenon_native_spec::{NativeSettings, read_genesis};
 use tenon_simulation::CallLimits;
 
-use crate::{MemoryChain, answer_calls, test_data};
+use tenon_test_node::{MemoryChain, test_data};
+
+use crate::{answer_calls, rules_of_blocks};
 
 /// A recorded chain: its genesis, its blocks, and a line on every block.
 pub struct RecordedChain {
@@ -65,7 +66,7 @@ impl NativeNode {
         let spec = Arc::clone(&recorded.genesis.spec);
         let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
         let engine = Arc::new(TrustingEngine::new(&spec, chain.clone()));
-        let executor = Executor::new(family_of(&spec).unwrap());
+        let executor = Executor::new(rules_of_blocks(&spec));
         for block in &recorded.blocks[1..] {
             let parent = chain.head().header.clone();
             let commit = executor.execute(&chain, &*engine, Arc::clone(block), &parent).unwrap();

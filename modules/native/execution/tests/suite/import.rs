@@ -15,7 +15,8 @@ use tenon_native_consensus::{
     v2::{self, MasternodeKey},
 };
 use tenon_native_execution::family_of;
-use tenon_test_node::{MemoryChain, native::RecordedChain};
+use tenon_native_test_node::recorded::RecordedChain;
+use tenon_test_node::MemoryChain;
 
 struct Unobserved;
 

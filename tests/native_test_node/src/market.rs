@@ -13,10 +13,11 @@ use tenon_chain::{ChainSpec, receipts_root_and_bloom};
 use tenon_execution_block::Executor;
 use tenon_execution_interface::ExecutionError;
 use tenon_native_exchange::trading_root;
-use tenon_native_execution::family_of;
 use tenon_native_spec::{NativeSettings, read_genesis};
 
-use crate::{MemoryChain, sealess::SealessEngine, test_data};
+use tenon_test_node::{MemoryChain, sealess::SealessEngine, test_data};
+
+use crate::rules_of_blocks;
 
 /// Batches of orders.
 pub const TRADING: Address = address!("0000000000000000000000000000000000000091");
@@ -94,7 +95,7 @@ impl<C: ChainReader> Market<C> {
         let epochs = (FIRST..).zip(blocks).filter(|(_, block)| block["Epoch"] == true).map(|(number, _)| number);
         let engine = Arc::new(SealessEngine { epochs: epochs.collect() });
         let author = text_of(scenario, "Author").parse().unwrap();
-        let executor = Executor::new(family_of(&spec).unwrap());
+        let executor = Executor::new(rules_of_blocks(&spec));
         Self { scenario: scenario.clone(), author, chain, writer, spec, executor, engine }
     }
 

@@ -16,8 +16,8 @@ use alloy_primitives::{Address, B256, Bytes, address};
 use serde_json::Value;
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, EMPTY_ROOT_HASH, StoreError, TrieReader};
 use tenon_native_exchange::{TradingProblem, TradingReport, verify_trading_state};
+use tenon_native_test_node::market::{FIRST, Market, STRANGER, Sent, TRADING, roots, scenarios};
 use tenon_storage::{Mode, Store, StoreOptions};
-use tenon_test_node::market::{FIRST, Market, STRANGER, Sent, TRADING, roots, scenarios};
 
 /// Batches of loans.
 const LENDING: Address = address!("0000000000000000000000000000000000000093");

@@ -10,7 +10,8 @@ use tenon_api::{BlockNumber, ChainReader, ChainWriter, Receipt};
 use tenon_chain::{decode_block, recover_senders_under};
 use tenon_execution_block::{Executor, ReferenceBlock};
 use tenon_native_spec::read_genesis;
-use tenon_test_node::{MemoryChain, rules_of_blocks, sealess::SealessEngine, test_data};
+use tenon_native_test_node::rules_of_blocks;
+use tenon_test_node::{MemoryChain, sealess::SealessEngine, test_data};
 
 /// Executes a case's blocks; the executor compares every root, and the test the empty accounts after each.
 fn run(case: &Value) -> Result<(), String> {

@@ -13,12 +13,13 @@ use tenon_api::{
     },
 };
 use tenon_bus::{Bus, CallContext};
+use tenon_native_test_node::{
+    answer_calls,
+    market::{FIRST, Market, ROOTS, Sent, header_on, roots, scenarios_with_prices},
+};
 use tenon_sdk::Failure;
 use tenon_sdk::error_texts::{RefusableAnswer as _, Refusal};
-use tenon_test_node::{
-    LIMITS, MemoryChain, answer_calls, json_of_trace,
-    market::{FIRST, Market, Sent, header_on, scenarios_with_prices},
-};
+use tenon_test_node::{LIMITS, MemoryChain, json_of_trace};
 
 const LAST_PRICE: Address = address!("0000000000000000000000000000000000000029");
 const EPOCH_PRICE: Address = address!("000000000000000000000000000000000000002a");
@@ -220,11 +221,7 @@ async fn a_price_that_cannot_be_read_fails_the_call_and_refuses_the_block() {
     // A block without orders does not read the trading state itself.
     let request = through_reader(scenario, LAST_PRICE, told.pair);
     let sent = [
-        Sent::to_exchange(
-            tenon_test_node::market::ROOTS,
-            market.author,
-            tenon_test_node::market::roots(root, EMPTY_ROOT_HASH),
-        ),
+        Sent::to_exchange(ROOTS, market.author, roots(root, EMPTY_ROOT_HASH)),
         Sent {
             nonce: Some(0),
             gas_limit: 300_000,

@@ -17,8 +17,8 @@ use tenon_native_consensus::{
 };
 use tenon_native_execution::family_of;
 use tenon_native_spec::NativeConsensus;
+use tenon_native_test_node::recorded::RecordedChain;
 use tenon_storage::{DirectWriter, Mode, Store, StoreOptions};
-use tenon_test_node::native::RecordedChain;
 
 /// Owner of the masternodes of the genesis block.
 const OWNER: &str = "0xA622d5eEc281eE0Cc6761EDea233BE9DE85bFd63";
