@@ -16,6 +16,10 @@ COMPARISONS = [
     "if let (TracerDialect::Reference, Some(one)) = (dialect, one) {",
     "let TracerDialect::Ethereum = dialect else { return };",
     "if spec.is_native() {",
+    "if header.native_seal.is_some() && withdrawals.is_some() {",
+    "decoded.filter(|header| header.native_seal.as_ref().is_none())",
+    "match &header.native_seal {",
+    "let Some(seal) = &header.native_seal else { return };",
 ]
 VALUES = [
     "fn dialect(&self) -> TracerDialect { self.dialect }",
@@ -24,6 +28,9 @@ VALUES = [
     "    TracerDialect::Reference",
     "// if dialect == TracerDialect::Reference",
     "answer(&Dialect::ETHEREUM, &history)",
+    "let seal = header.native_seal.as_ref().map_or(0, |seal| seal.validators.len());",
+    "native_seal: Some(NativeSeal::default()),",
+    "require_header_form(header, Profile::Ethereum)?;",
 ]
 # The crate that must be built without native crates.
 ETHEREUM_SUITES = {"tests/ethereum/Cargo.toml": '[package]\nname = "tenon-ethereum-tests"\n[dependencies]\none = "1"\n'}

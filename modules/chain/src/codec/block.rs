@@ -6,7 +6,7 @@ use alloy_rlp::Encodable;
 use tenon_api::{Block, Header, SealedHeader, Transaction, Withdrawal};
 
 use super::error::{DecodeError, DecodeProblem};
-use super::header::{encode_header, read_header, read_sealed_header};
+use super::header::{encode_header, has_native_items, read_header, read_sealed_header};
 use super::rlp::{Reader, write_list};
 use super::transaction::{encode_list_transaction, read_list_transaction};
 
@@ -24,7 +24,8 @@ pub fn decode_block(input: &mut &[u8]) -> Result<Block, DecodeError> {
     let ommers = read_ommers(&mut items)?;
     let withdrawals = if items.is_empty() { None } else { Some(read_withdrawals(&mut items)?) };
     items.finish_list("block", 4)?;
-    if header.native_seal.is_some() && withdrawals.is_some() {
+    // Only a header without the native items can have the root of withdrawals: a block has three lists otherwise.
+    if withdrawals.is_some() && has_native_items(&header) {
         return Err(items.error("block", DecodeProblem::WrongItemCount { found: 4 }));
     }
     let size = (input.len() - reader.rest().len()) as u64;

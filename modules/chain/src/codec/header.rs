@@ -2,13 +2,33 @@
 
 use alloy_primitives::{B64, Bloom, Bytes, keccak256};
 use alloy_rlp::Encodable;
-use tenon_api::{Header, NativeSeal, SealedHeader};
+use tenon_api::{Header, NativeSeal, SealedHeader, messages::Profile};
 
 use super::error::{DecodeError, DecodeProblem};
 use super::rlp::{Reader, write_list};
 
 /// Items that every header has, `parent_hash` to `nonce`.
 const COMMON_ITEMS: usize = 15;
+
+/// A header does not have the form of the headers of a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a header in the form of another profile")]
+pub struct OtherHeaderForm;
+
+/// Checks that a header has the form of this profile's headers. The codec decodes both forms; code that supports only one
+/// refuses the other with this function.
+///
+/// # Errors
+/// [`OtherHeaderForm`] for a native header without the three native items, or an Ethereum header with them.
+pub fn require_header_form(header: &Header, profile: Profile) -> Result<(), OtherHeaderForm> {
+    if has_native_items(header) == matches!(profile, Profile::Native) { Ok(()) } else { Err(OtherHeaderForm) }
+}
+
+/// Whether a header has the three native items. They decide its own encoding, and whether its block can have a list of
+/// withdrawals, so this is a question about the format, which only the codec asks.
+pub(super) const fn has_native_items(header: &Header) -> bool {
+    header.native_seal.is_some()
+}
 
 /// Decodes a header from the front of `input` and advances `input` past it.
 ///

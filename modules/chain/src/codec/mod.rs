@@ -16,7 +16,10 @@ mod transaction;
 
 pub use block::{assemble_block, decode_block, encode_block, encode_withdrawal};
 pub use error::{DecodeError, DecodeProblem};
-pub use header::{decode_header, decode_sealed_header, encode_header, encode_items_before_extra, seal};
+pub use header::{
+    OtherHeaderForm, decode_header, decode_sealed_header, encode_header, encode_items_before_extra,
+    require_header_form, seal,
+};
 pub use item::{RlpItem, decode_item, encode_item};
 pub use pooled::{
     BLOB_BYTES, BlobSidecar, CELLS_PER_EXTENDED_BLOB, KzgPoint, VERSIONED_HASH_VERSION, decode_pooled_transaction,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, hex, keccak256};
 use serde::Deserialize;
-use tenon_api::Header;
+use tenon_api::{Header, NativeSeal};
 use tenon_chain::ForkId;
 use tenon_chain::round_messages::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
@@ -294,6 +294,19 @@ fn only_the_first_announced_blocks_are_decoded_without_duplicates() {
 
     assert_eq!(equal, Message::NewBlockHashes(vec![announced(7)]));
     assert_eq!(many, Message::NewBlockHashes((0..MAX_ANNOUNCED_BLOCKS as u64).map(announced).collect()));
+}
+
+#[test]
+fn headers_without_the_native_items_are_refused() {
+    let message = |header: &Header| {
+        let mut encoded = Vec::new();
+        tenon_chain::encode_header(header, &mut encoded);
+        decode(Kind::BlockHeaders, &hex::encode(alloy_rlp_list(&encoded, 1)))
+    };
+    let native = Header { native_seal: Some(NativeSeal::default()), ..Header::default() };
+
+    assert!(matches!(message(&native), Ok(Message::BlockHeaders(headers)) if headers.len() == 1));
+    assert_eq!(message(&Header::default()), Err(WireError::ForeignHeader));
 }
 
 fn alloy_rlp_list(item: &[u8], times: usize) -> Vec<u8> {
