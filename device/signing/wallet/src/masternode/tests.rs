@@ -2,10 +2,13 @@
 
 use std::{
     path::Path,
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
-use tenon_native_consensus::v2::MasternodeKey;
+use tenon_accounts::Accounts;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixListener,
@@ -18,9 +21,15 @@ use super::*;
 /// Digests that the scripted service signs, chosen by the first byte and independent of the requested message.
 const RIGHT: B256 = B256::repeat_byte(1);
 const OTHER: B256 = B256::repeat_byte(2);
+const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
-fn key() -> MasternodeKey {
-    MasternodeKey::from_bytes([7; 32]).unwrap()
+/// The masternode's key in the service.
+fn key() -> Arc<dyn BlockSigner> {
+    static KEY: LazyLock<Arc<dyn BlockSigner>> = LazyLock::new(|| {
+        let accounts = Accounts::masternode_from_mnemonic(MNEMONIC, 50).unwrap();
+        accounts.block_signer(accounts.addresses()[0]).unwrap()
+    });
+    Arc::clone(&KEY)
 }
 
 /// What the service answers to `consensus_signVote`.
@@ -49,7 +58,7 @@ fn serve(path: &Path, script: Script, votes: &Arc<AtomicUsize>) -> JoinHandle<()
                     let block = &request["params"][2]["proposedBlockInfo"];
                     assert_eq!((request["params"][1].as_u64(), block["round"].as_u64()), (Some(50), Some(9)));
                     match script {
-                        Script::Signs(digest) => json!({ "result": Bytes::from(key().sign(digest).to_vec()) }),
+                        Script::Signs(digest) => json!({ "result": Bytes::from(key().sign(digest).unwrap().to_vec()) }),
                         Script::SignsWithHighS(digest) => json!({ "result": Bytes::from(with_high_s(digest)) }),
                         Script::Refuses => json!({ "error": { "code": -32000, "message": "no rule allows it" } }),
                         Script::IsSilent => std::future::pending().await,
@@ -65,7 +74,7 @@ fn serve(path: &Path, script: Script, votes: &Arc<AtomicUsize>) -> JoinHandle<()
 /// The other signature of the same digest that recovers to the same key.
 fn with_high_s(digest: B256) -> Vec<u8> {
     let order = HALF_ORDER * U256::from(2) + U256::ONE;
-    let mut signature = key().sign(digest).to_vec();
+    let mut signature = key().sign(digest).unwrap().to_vec();
     let s = order - U256::from_be_slice(&signature[32..64]);
     signature[32..64].copy_from_slice(&s.to_be_bytes::<32>());
     signature[64] ^= 1;
@@ -133,8 +142,8 @@ async fn a_signature_is_asked_for_once_and_then_at_hand() {
     assert!(setup.vote(RIGHT).unwrap_err().is_pending);
     assert!(setup.vote(RIGHT).unwrap_err().is_pending, "on its way");
 
-    assert_eq!(setup.answered(RIGHT).await.unwrap(), key().sign(RIGHT));
-    assert_eq!(setup.vote(RIGHT).unwrap(), key().sign(RIGHT));
+    assert_eq!(setup.answered(RIGHT).await.unwrap(), key().sign(RIGHT).unwrap());
+    assert_eq!(setup.vote(RIGHT).unwrap(), key().sign(RIGHT).unwrap());
     assert_eq!(setup.asked(), 1);
     assert!(!setup.masternode.sign(RIGHT).unwrap_err().is_pending, "never a digest alone");
 }
@@ -187,5 +196,5 @@ async fn a_service_that_leaves_and_comes_back_signs_again() {
         }
     };
     let signed = tokio::time::timeout(Duration::from_secs(30), signed).await.expect("signed again");
-    assert_eq!(signed, key().sign(RIGHT));
+    assert_eq!(signed, key().sign(RIGHT).unwrap());
 }
