@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Checks that only a few places in the code compare a chain's family (native or Ethereum), or whose tracers it has.
 
-Allowed are the native crates (`modules/native`), `core/node`, which chooses the crates, `config` and the files listed
-in `TABLES`. Tests, benches and fuzz targets are not checked.
+Allowed are the native crates (`modules/native`), `core/node/src/family`, which chooses the crates, `config` and the files
+listed in `TABLES`. Tests, benches and fuzz targets are not checked.
 
-Also checks that no other crate of `modules` depends on a native crate, and that a crate of `modules` depends on the
-interface crate of another module instead of the module itself. Exceptions are dependencies of tests, and those listed
-in `MODULE_EDGES`.
+Also checks that no other crate depends on a native crate, not even its tests, but `core/node` and those in
+`NATIVE_USERS`; that only `core/node/src/family` and the files in `NATIVE_FILES` name one in `core/node`; and that a crate
+of `modules` depends on the interface crate of another module instead of the module itself, except in tests and for the
+dependencies in `MODULE_EDGES`.
 
 Also checks that the public Ethereum suites (`tests/ethereum`), and the other crates of `modules` with their tests, are built
 and run without any native crate.
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tomllib
 
-MAY_ASK = ("modules/native/", "core/node/", "config/", "benches/", "fuzz/", "tests/")
+MAY_ASK = ("modules/native/", "core/node/src/family/", "config/", "benches/", "fuzz/", "tests/")
 # Tables of what differs by family: the only other files that may compare it.
 TABLES = (
     "plugins/eth/src/dialect.rs",
@@ -35,8 +36,8 @@ TABLES = (
     "plugins/sdk/src/shapes/traces/mod.rs",
     "plugins/sdk/src/shapes/traces/steps.rs",
 )
-# The enums that name a family: `Profile`, `TracerDialect`, and any other `…Dialect`.
-VALUE = r"\b(?:Profile|\w*Dialect)::\w+"
+# The enums that name a family: `Profile`, `DevProfile`, `TracerDialect`, and any other `…Dialect`.
+VALUE = r"\b(?:Profile|DevProfile|\w*Dialect)::\w+"
 # Matches comparisons of a family only, not uses of it as a value.
 QUESTION = re.compile(
     rf"[=!]=\s*(?:\w+::)*{VALUE}|{VALUE}\s*(?:=>|if\b|\||[=!]=)|\{{\s*{VALUE}|matches!\(.*{VALUE}|\blet\b[^=]*{VALUE}[^=]*="
@@ -45,6 +46,17 @@ QUESTION = re.compile(
     r"|\.native_seal(\.as_ref\(\))?\.is_(some|none)(_and|_or)?\(|\b(match|if let|while let)\b.*\.native_seal\b"
     r"|\blet\b.*\.native_seal\b.*\belse\b|matches!\(.*\.native_seal\b"
 )
+# Files outside `core/node/src/family` that name a native crate. `tenon verify-headers` has no other purpose than native
+# headers, so that there is no family to choose.
+NATIVE_FILES = ("core/node/src/commands/verify_headers.rs",)
+NATIVE_CRATE = re.compile(r"\btenon_native_\w+")
+# Crates outside `modules/native` that may depend on a native crate: `core/node`, what is built for tests only, and:
+NATIVE_USERS = (
+    # Signs the consensus messages of native chains (`consensus_sign…`). It computes each digest itself from the parts of
+    # the message that a policy judges: what is signed must not come through an interface that another crate fills.
+    "device/signing/service/Cargo.toml",
+)
+MAY_DEPEND = ("modules/native/", "core/node/", "benches/", "fuzz/", "tests/") + NATIVE_USERS
 TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod \w+ \{", re.M)
 TEST_FILE = re.compile(r"(^|/)(tests?|benches|examples)(/|\.rs$)|_tests?\.rs$|(^|/)build\.rs$")
 
@@ -64,17 +76,22 @@ def questions(text):
 
 def wrong_dependencies():
     """The problems of the manifests."""
-    names = subprocess.run(["git", "ls-files", "modules/*Cargo.toml"], capture_output=True, text=True, check=True)
-    for name in names.stdout.split():
-        if not pathlib.Path(name).exists():
-            continue
-        manifest = tomllib.loads(pathlib.Path(name).read_text())
-        is_native = name.startswith("modules/native/")
-        for crate in manifest.get("dependencies", {}):
+    for name, manifest in all_manifests().items():
+        dependencies = manifest.get("dependencies", {})
+        for crate in dependencies if name.startswith("modules/") else ():
             if crate in MODULES and (name, crate) not in MODULE_EDGES:
                 yield f"{name}: depends on {crate}: use {crate}-interface"
-            elif not is_native and crate.startswith("tenon-native-"):
-                yield f"{name}: depends on {crate}: a module takes the native implementation as a trait object"
+        for crate in () if name.startswith(MAY_DEPEND) else [*dependencies, *manifest.get("dev-dependencies", {})]:
+            if crate.startswith("tenon-native-"):
+                yield f"{name}: depends on {crate}: take the native implementation as a trait object from core/node"
+
+
+def native_names(files):
+    """The problems of the files of `core/node` that name a native crate."""
+    for name in files:
+        if name.startswith("core/node/") and name not in NATIVE_FILES:
+            for crate in sorted(set(NATIVE_CRATE.findall(TESTS.split(pathlib.Path(name).read_text())[0]))):
+                yield f"{name}: names {crate}: only core/node/src/family may; add a method to one of its traits"
 
 
 def all_manifests():
@@ -108,8 +125,9 @@ def crates_built_with_native_ones():
 def main():
     names = subprocess.run(["git", "ls-files", "*.rs"], capture_output=True, text=True, check=True).stdout.split()
     names = [name for name in names if not name.startswith(MAY_ASK + TABLES) and not TEST_FILE.search(name)]
-    found = {name: questions(pathlib.Path(name).read_text()) for name in names if pathlib.Path(name).exists()}
-    problems = [*wrong_dependencies(), *crates_built_with_native_ones()]
+    names = [name for name in names if pathlib.Path(name).exists()]
+    found = {name: questions(pathlib.Path(name).read_text()) for name in names}
+    problems = [*wrong_dependencies(), *crates_built_with_native_ones(), *native_names(names)]
     for name, count in sorted(found.items()):
         if count:
             problems.append(f"{name}: {count} lines compare the chain's family; call a method of a family trait instead")

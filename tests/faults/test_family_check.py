@@ -85,6 +85,26 @@ def test_a_native_crate_below_the_tests_of_a_module_is_found(tmp_path):
     assert code == 1 and "modules/two/Cargo.toml: it or its tests are built with tenon-native-one" in words, words
 
 
+def test_a_native_crate_named_outside_the_folder_of_families_is_found(tmp_path):
+    use = "use tenon_native_spec::NativeSettings;\n"
+    files = [f"core/node/src/{name}.rs" for name in ("family/native", "commands/verify_headers", "health/tests", "node")]
+
+    code, words = check(tmp_path, dict.fromkeys(files, use))
+
+    assert (code, words.splitlines()) == (1, [words.strip()]), words
+    assert words.startswith("core/node/src/node.rs: names tenon_native_spec"), words
+
+
+def test_only_listed_crates_depend_on_a_native_one(tmp_path):
+    depends = '[package]\nname = "one"\n[dev-dependencies]\ntenon-native-one = "1"\n'
+    crates = [f"{name}/Cargo.toml" for name in ("core/node", "device/signing/service", "ipc", "tests/one")]
+
+    code, words = check(tmp_path, dict.fromkeys(crates, depends))
+
+    assert (code, words.splitlines()) == (1, [words.strip()]), words
+    assert words.startswith("ipc/Cargo.toml: depends on tenon-native-one"), words
+
+
 def test_a_native_crate_may_be_tested_with_others(tmp_path):
     native = '[package]\nname = "tenon-native-one"\n'
     tested = '[package]\nname = "tenon-native-two"\n[dev-dependencies]\ntenon-native-one = "1"\n'

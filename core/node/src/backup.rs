@@ -15,13 +15,12 @@ use sha2::{Digest as _, Sha256};
 use tenon_api::{B256, ChainReader as _};
 use tenon_chain::{Genesis, GenesisError};
 use tenon_config::DatabaseSettings;
-use tenon_native_spec::read_genesis;
 use tenon_storage::{Store, StoreOptions};
 
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
-use crate::family::family_of;
+use crate::family::{family_of, read_genesis};
 use crate::opened_chain::store_options;
 use crate::restoring::Restoration;
 use crate::rules_in_force;
@@ -323,8 +322,9 @@ fn compare_rules(source: Source<'_>, genesis: Genesis, network_id: Option<u64>, 
         Some(network_id) => genesis.with_network_id(network_id).map_err(Stop::failure)?,
         None => genesis,
     };
-    match rules_in_force::compare(&genesis.spec, store) {
-        Err(difference) if family_of(&genesis.spec).has_rules_by_network_id() => {
+    let family = family_of(&genesis.spec);
+    match rules_in_force::compare(&genesis.spec, &*family, store) {
+        Err(difference) if family.has_rules_by_network_id() => {
             tracing::warn!(%difference, "the rules of the chain do not follow from the genesis file of the backup");
             Ok(())
         }

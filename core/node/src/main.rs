@@ -70,7 +70,6 @@ mod start_lines;
 mod synced_files;
 mod terminal_text;
 mod version;
-mod voting;
 mod wallets;
 
 use std::process::ExitCode;

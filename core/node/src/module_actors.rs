@@ -140,7 +140,7 @@ pub(crate) fn voting(supervisor: &Arc<Supervisor>, signs_with_account: bool) -> 
         &[GetVotingPool::TOPIC],
         "it votes and passes on the votes of others, without which no block is made; stop the node instead",
     );
-    ActorModule { probe: Some(actor_reports::probe(supervisor, &[tenon_native_voting::ACTOR])), ..module }
+    ActorModule { probe: Some(actor_reports::probe(supervisor, &[crate::family::voting::ACTOR])), ..module }
 }
 
 fn fixed(

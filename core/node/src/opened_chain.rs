@@ -7,14 +7,12 @@ use tenon_api::messages::ChainInfo;
 use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, SealedHeader, StoreError};
 use tenon_chain::{ChainSpec, Genesis, GenesisError};
 use tenon_config::{DatabaseSettings, Durability, HistoryMode, Network, Origin, Resolved, Settings};
-use tenon_native_consensus::NativeEngine;
-use tenon_native_spec::{PublicNetwork, read_genesis};
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
-use crate::family::{Engine, NodeFamily, family_of};
+use crate::family::{Engine, NodeFamily, PublicNetwork, family_of, read_genesis};
 use crate::new_folder::NewFolder;
 use crate::restoring;
 use crate::rules_in_force;
@@ -71,9 +69,7 @@ pub(crate) struct OpenedChain {
     /// Constant facts.
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
-    engine: Arc<dyn ConsensusEngine>,
-    /// `engine` by its own type, if it certifies blocks by votes.
-    certifying_engine: Option<Arc<NativeEngine>>,
+    engine: Engine,
 }
 
 /// Relation of the configured rules to the chain of a folder.
@@ -174,7 +170,7 @@ impl OpenedChain {
         };
         drop(creation);
         let taken_over = match rules {
-            Rules::MustMatch => rules_in_force::compare(&spec, &store)?,
+            Rules::MustMatch => rules_in_force::compare(&spec, &*family, &store)?,
             Rules::NotCompared => None,
         };
         if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
@@ -184,9 +180,8 @@ impl OpenedChain {
         if let Some(rules) = taken_over {
             rules.keep(&store)?;
         }
-        let Engine { checking: engine, certifying: certifying_engine } =
-            family.engine(&store, settings.sync.certificates)?;
-        if let Err(error) = catch_up(&store, &*engine) {
+        let engine = family.engine(&store, settings.sync.certificates)?;
+        if let Err(error) = catch_up(&store, &*engine.checking) {
             tracing::warn!(%error, "could not store the finality of the head");
         }
         let info = Arc::new(ChainInfo {
@@ -195,7 +190,7 @@ impl OpenedChain {
             genesis_hash: commit.block.hash(),
             profile,
         });
-        Ok(Self { spec, family, store, info, engine, certifying_engine })
+        Ok(Self { spec, family, store, info, engine })
     }
 
     /// [`OpenedChain::open`] for a folder that the start may have created. Keeps the folder if another node is using it
@@ -229,12 +224,12 @@ impl OpenedChain {
 
     /// The engine that checks blocks made by others.
     pub(crate) fn checking_engine(&self) -> Arc<dyn ConsensusEngine> {
-        Arc::clone(&self.engine)
+        Arc::clone(&self.engine.checking)
     }
 
-    /// As [`OpenedChain::checking_engine`], if it certifies blocks by votes.
-    pub(crate) fn certifying_engine(&self) -> Option<Arc<NativeEngine>> {
-        self.certifying_engine.clone()
+    /// The engine in all its types.
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// The masternode of a native chain that has had exactly one since its genesis; `None` for others.

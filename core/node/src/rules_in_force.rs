@@ -3,11 +3,10 @@
 
 use tenon_api::{BlockNumber, ChainReader, U256};
 use tenon_chain::{BlockPlace, ChainSpec, RuleChange, Rules};
-use tenon_native_consensus::v2;
-use tenon_native_spec::NativeSettings;
 use tenon_storage::Store;
 
 use crate::exit::Stop;
+use crate::family::NodeFamily;
 
 /// New rules for a folder.
 pub(crate) struct AcceptedRules {
@@ -32,7 +31,7 @@ impl AcceptedRules {
 ///
 /// # Errors
 /// [`Stop::DataFolder`] naming every rule that differs for a block of the chain, and the block to unwind to.
-pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<AcceptedRules>, Stop> {
+pub(crate) fn compare(spec: &ChainSpec, family: &dyn NodeFamily, store: &Store) -> Result<Option<AcceptedRules>, Stop> {
     let configured = spec.rules();
     let Some(kept) = store.rules()? else { return Ok(Some(AcceptedRules { rules: configured, first: None })) };
     let kept = Rules::from_bytes(&kept).map_err(|error| {
@@ -45,7 +44,7 @@ pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<Accepted
     if changes.is_empty() {
         return Ok(None);
     }
-    let chain = Chain { spec, store };
+    let chain = Chain { family, store };
     let head = store.head().header.number;
     let mut concerned = Vec::new();
     for change in &changes {
@@ -80,7 +79,7 @@ fn refusal(concerned: &[(u64, &RuleChange)], lowest: u64, head: u64) -> Stop {
 
 /// Access to the blocks of the folder's chain.
 struct Chain<'a> {
-    spec: &'a ChainSpec,
+    family: &'a dyn NodeFamily,
     store: &'a Store,
 }
 
@@ -107,12 +106,7 @@ impl Chain<'_> {
         let missing = || Stop::failure(format!("block {number} is missing; run `tenon db verify`"));
         let hash = self.store.canonical_hash(BlockNumber(number))?.ok_or_else(missing)?;
         let header = self.store.header(hash)?.ok_or_else(missing)?;
-        let consensus = NativeSettings::of(self.spec).map(|native| &native.consensus);
-        let is_v2 = |switch: u64| number > switch;
-        // With another switch block than the chain was made with, a block of engine v1 may be mistaken for one of v2:
-        // it has no round.
-        let v2_consensus = consensus.filter(|consensus| is_v2(consensus.switch_block));
-        let round = v2_consensus.and_then(|consensus| v2::round_of(consensus, &header).ok());
+        let round = self.family.round_of(&header);
         let parent_total_difficulty = match number {
             0 => U256::ZERO,
             _ => self.store.total_difficulty(header.parent_hash)?.unwrap_or_default(),

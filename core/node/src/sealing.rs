@@ -1,30 +1,20 @@
 //! Operators' requests about block production (`miner_*`).
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use tenon_accounts::WalletDirectory;
 use tenon_api::messages::{
     ChangeModule, GetModule, GetSealing, ModuleChange, ModuleState, SealingStart, SealingState, SetSealing,
     StartSealing,
 };
-use tenon_api::{
-    Address, B256, BlockSigner, BusError, Bytes, ChainReader as _, ConsensusEngine, EngineRecords, Header,
-    OwnAccounts as _, SignError,
-};
+use tenon_api::{Address, B256, BlockSigner, BusError, ConsensusEngine, OwnAccounts as _, SignError};
 use tenon_bus::{Bus, CallContext};
-use tenon_chain::ChainSpec;
-use tenon_consensus::{SealChoices, SealMode, SealerOptions};
-use tenon_native_consensus::{NativeEngine, SigningTransactionBuilder, v1_masternodes};
-use tenon_storage::Store;
+use tenon_consensus::{SealChoices, SealerOptions};
 
 use crate::exit::Stop;
 
 /// The module that makes blocks.
 const MODULE: &str = "sealing";
-
-/// Interval between a masternode's blocks if its rules define none.
-const DEFAULT_BLOCK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The only masternode of a native network, whose account may be in the wallets of this node.
 pub(crate) struct OneMasternode {
@@ -43,6 +33,11 @@ pub(crate) struct WalletSigner {
 }
 
 impl WalletSigner {
+    /// A signer for an account of wallets that are opened later ([`OneMasternode::open`]).
+    pub(crate) fn unopened(account: Address) -> Self {
+        Self { account, directory: OnceLock::new() }
+    }
+
     /// A signer for an account of these wallets.
     pub(crate) fn of(account: Address, directory: &WalletDirectory) -> Self {
         Self { account, directory: OnceLock::from(directory.clone()) }
@@ -62,26 +57,9 @@ impl BlockSigner for WalletSigner {
 }
 
 impl OneMasternode {
-    /// The masternode of a native chain that has had exactly one since its genesis; `None` for others.
-    ///
-    /// # Errors
-    /// [`Stop`] if the chain can't be read.
-    pub(crate) fn of(spec: &Arc<ChainSpec>, store: &Arc<Store>, genesis: &Header) -> Result<Option<Self>, Stop> {
-        let [account] = v1_masternodes(&genesis.extra_data)[..] else { return Ok(None) };
-        let signer = Arc::new(WalletSigner { account, directory: OnceLock::new() });
-        let records = Arc::clone(store) as Arc<dyn EngineRecords>;
-        let engine = NativeEngine::keeping(spec, records).map_err(Stop::failure)?;
-        let head = store.head();
-        let engine: Arc<dyn ConsensusEngine> = Arc::new(engine.sealing_with(Arc::clone(&signer) as _));
-        let sealer = SealerOptions {
-            mode: SealMode::Interval(engine.min_block_interval(&head.header).unwrap_or(DEFAULT_BLOCK_INTERVAL)),
-            beneficiary: account,
-            gas_limit: head.header.gas_limit,
-            extra_data: Bytes::new(),
-            transaction_source: Some(Arc::new(SigningTransactionBuilder::new(Arc::clone(&signer) as _, spec.chain_id))),
-            makes_first_block_at_once: false,
-        };
-        Ok(Some(Self { signer, sealer, engine }))
+    /// A masternode whose blocks `engine` makes with `signer`.
+    pub(crate) fn new(signer: Arc<WalletSigner>, sealer: SealerOptions, engine: Arc<dyn ConsensusEngine>) -> Self {
+        Self { signer, sealer, engine }
     }
 
     /// Lets it sign with the account of these wallets.

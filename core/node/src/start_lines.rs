@@ -8,10 +8,10 @@ use tenon_api::ChainReader as _;
 use tenon_api::messages::ChainInfo;
 use tenon_config::{HistoryMode, Settings};
 use tenon_file_access::{FileExposure, check_secret, check_unchangeable};
-use tenon_native_spec::PublicNetwork;
 
 use crate::data_folder::DataFolder;
 use crate::endpoints::Endpoints;
+use crate::family::PublicNetwork;
 use crate::front_ends;
 use crate::health::Health;
 use crate::opened_chain::OpenedChain;

@@ -12,12 +12,11 @@ use tenon_accounts::parse_key_text;
 use tenon_api::{Address, KeyTextProblem};
 use tenon_config::{Layers, Resolved, SettingInfo, Settings};
 use tenon_ipc_client::{PersonalClient as _, SecretParams};
-use tenon_native_spec::read_genesis;
 use tenon_sdk::error_texts::account_refusal_text;
 
 use crate::commands::print;
 use crate::exit::Stop;
-use crate::family::family_of;
+use crate::family::{family_of, read_genesis};
 use crate::node_client::NodeClient;
 use crate::passwords::Passwords;
 use crate::{bounded_file, command_line, wallets};

@@ -7,12 +7,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 use tenon_config::{Layers, Resolved, all_settings};
 use tenon_ipc_client::{AdminClient as _, Module};
-use tenon_native_spec::NativeSettings;
 
 use crate::command_line;
-use crate::commands::genesis_page::source_of;
 use crate::commands::{dev, module, print};
 use crate::exit::Stop;
+use crate::family::{RuleHeight, family_of};
 use crate::node_client::NodeClient;
 use crate::opened_chain::{self, Named, named_genesis};
 use crate::{front_ends, log_output, logging, machine, peer_network, plugin_folder, pool_settings};
@@ -80,22 +79,21 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
     if needs_chain_in_folder { opened_chain::require_chain(&settings.node.datadir) } else { Ok(()) }
 }
 
-/// The rules of the chosen native chain: name, first block, origin of that number. Empty if no chain is chosen, if it
-/// is not of the native profile, or if its genesis can't be read, which [`check`] reports.
-fn rules(resolved: &Resolved) -> Vec<(&'static str, Option<u64>, String)> {
+/// The rules that only the family of the chosen chain has. Empty if no chain is chosen, if its family has none, or if its
+/// genesis can't be read, which [`check`] reports.
+fn rules(resolved: &Resolved) -> Vec<RuleHeight> {
     let Ok(Named::Chosen(chosen)) = named_genesis(resolved) else { return Vec::new() };
     let Ok(genesis) = chosen.read(&resolved.settings) else { return Vec::new() };
-    let Some(native) = NativeSettings::of(&genesis.spec) else { return Vec::new() };
-    native.heights_with_source().map(|(rule, source)| (rule.name, rule.height, source_of(source))).collect()
+    family_of(&genesis.spec).rule_heights()
 }
 
-fn rules_as_comment(rules: &[(&'static str, Option<u64>, String)]) -> String {
+fn rules_as_comment(rules: &[RuleHeight]) -> String {
     let mut text = String::new();
     if !rules.is_empty() {
         text.push_str("\n# The rules of the chain, each with its first block:\n");
     }
-    for (name, height, source) in rules {
-        let when = height.map_or_else(|| "never".to_owned(), |height| height.to_string());
+    for RuleHeight { name, first, source } in rules {
+        let when = first.map_or_else(|| "never".to_owned(), |height| height.to_string());
         let _ = writeln!(text, "# {name:<24} {when:>10}  {source}");
     }
     text
@@ -167,7 +165,7 @@ fn limits(entry: &tenon_config::PluginEntry) -> Value {
     })
 }
 
-fn as_json(resolved: &Resolved, running: Option<&[Module]>, rules: &[(&'static str, Option<u64>, String)]) -> String {
+fn as_json(resolved: &Resolved, running: Option<&[Module]>, rules: &[RuleHeight]) -> String {
     let values: serde_json::Map<_, _> = all_settings()
         .iter()
         .map(|row| {
@@ -195,7 +193,7 @@ fn as_json(resolved: &Resolved, running: Option<&[Module]>, rules: &[(&'static s
         .collect();
     let rules: serde_json::Map<_, _> = rules
         .iter()
-        .map(|(name, height, source)| ((*name).to_owned(), json!({ "block": height, "source": source })))
+        .map(|rule| (rule.name.to_owned(), json!({ "block": rule.first, "source": rule.source })))
         .collect();
     let all = json!({
         "settings": values, "plugins": plugins, "file": resolved.file, "running": running, "rules": rules,

@@ -12,7 +12,6 @@ use tenon_api::{BlockNumber, ChainReader as _};
 use tenon_bus::Bus;
 use tenon_config::{Layers, Settings};
 use tenon_execution::Importer;
-use tenon_native_exchange::{TradingProblem, trading_root, verify_trading_state};
 use tenon_storage::{Mode, Store, VerifyProgress, VerifyStage};
 
 use crate::command_line::{self, is_database_setting};
@@ -20,6 +19,7 @@ use crate::commands::columns::numbers_of_names;
 use crate::commands::{db_backup, print};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::family::OwnState;
 use crate::opened_chain::{OpenedChain, store_options};
 use crate::{log_output, logging, shutdown};
 
@@ -205,27 +205,19 @@ fn verify(chain: &OpenedChain) -> Result<(), Stop> {
     if report.was_cancelled {
         return Err(interrupted());
     }
-    let trading = verify_trading(chain, &|| is_interrupted.load(Ordering::Relaxed))?;
+    let (engine, is_stopped) = (chain.checking_engine(), || is_interrupted.load(Ordering::Relaxed));
+    let own_state = match chain.family.check_own_state(&chain.store, &*engine, &is_stopped)? {
+        OwnState::Sound(size) => size,
+        OwnState::Damaged(problem) => return Err(damaged(problem)),
+        OwnState::Interrupted => return Err(interrupted()),
+    };
     print(
         format!(
-            "sound: {} blocks, {} logs, {} trie nodes, {} accounts, {} slots{trading}\n",
+            "sound: {} blocks, {} logs, {} trie nodes, {} accounts, {} slots{own_state}\n",
             report.blocks, report.logs, report.trie_nodes, report.accounts, report.slots
         )
         .as_bytes(),
     )
-}
-
-/// Walks the state of the historic exchange if the head has one; returns its size as text.
-fn verify_trading(chain: &OpenedChain, is_interrupted: &dyn Fn() -> bool) -> Result<String, Stop> {
-    let engine = chain.checking_engine();
-    let root = trading_root(&chain.spec, &*chain.store, &*engine).map_err(Stop::failure)?;
-    let Some(root) = root else { return Ok(String::new()) };
-    match verify_trading_state(&*chain.store.trie(), root, &mut |_| !is_interrupted()) {
-        Ok(found) => Ok(format!(", {} trading nodes, {} open orders", found.nodes, found.orders)),
-        Err(TradingProblem::Damage { what, problem }) => Err(damaged(format!("{what}: {problem}"))),
-        Err(TradingProblem::Store(error)) => Err(error.into()),
-        Err(TradingProblem::Stopped) => Err(interrupted()),
-    }
 }
 
 fn damaged(what: impl std::fmt::Display) -> Stop {

@@ -1,24 +1,21 @@
 //! `tenon dev`.
 
-mod native;
-
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
 use tenon_accounts::Accounts;
-use tenon_api::{Bytes, ConsensusEngine, U256};
-use tenon_config::{DevGenesis, DevProfile, HttpSettings, Layers, Resolved, Settings, Value};
-use tenon_consensus::{DevEngine, SealMode, SealerOptions};
-use tenon_native_spec::NativeSettings;
+use tenon_api::Bytes;
+use tenon_config::{HttpSettings, Layers, Resolved, Settings, Value};
+use tenon_consensus::{SealMode, SealerOptions};
 use zeroize::Zeroizing;
 
-use self::native::Masternode;
 use crate::bounded_file;
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::family::development::{self, Development};
 use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{ChosenGenesis, OpenedChain};
@@ -60,9 +57,6 @@ const FIXED: &[&str] = &[
     "dev.chain-id",
     "dev.gas-limit",
 ];
-
-/// Wei in one ether.
-const ETHER: u64 = 1_000_000_000_000_000_000;
 
 pub(crate) fn definition() -> Command {
     let port = Arg::new("port").long("port").value_name("NUMBER").conflicts_with("http.port").help(format!(
@@ -148,18 +142,7 @@ fn refuse_exposure(resolved: &Resolved) -> Result<(), Stop> {
 
 /// The genesis that the settings describe.
 pub(crate) fn genesis(settings: &Settings) -> Result<Vec<u8>, Stop> {
-    let dev = &settings.dev;
-    let accounts = accounts(settings)?;
-    if dev.profile != DevProfile::Ethereum {
-        return native::genesis(settings, &accounts);
-    }
-    let genesis = DevGenesis {
-        chain_id: dev.chain_id,
-        gas_limit: dev.gas_limit,
-        accounts: accounts.addresses(),
-        balance: U256::from(dev.balance).saturating_mul(U256::from(ETHER)),
-    };
-    Ok(genesis.to_json())
+    development::genesis(settings, &accounts(settings)?)
 }
 
 fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
@@ -173,9 +156,7 @@ fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
 /// # Errors
 /// [`Stop::Usage`] naming the setting.
 pub(crate) fn check(resolved: &Resolved) -> Result<(), Stop> {
-    if resolved.settings.dev.profile != DevProfile::Ethereum {
-        native::check(resolved)?;
-    }
+    development::check(resolved)?;
     genesis(&resolved.settings).map(drop)
 }
 
@@ -204,23 +185,24 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     log_file::start(&resolved.settings)?;
     start_lines::starting(&resolved.settings, &folder, &chain);
     resolved.settings.dev.chain_id = chain.info.chain_id;
-    let (engine, masternode) = engine_of(&resolved.settings, &folder, &chain)?;
+    let block_0 = chain.genesis_header()?;
+    let Development { engine, masternode } =
+        chain.family.development(&resolved.settings, &folder, &chain.store, &block_0)?;
     let accounts = accounts(&resolved.settings)?;
     let first = accounts.addresses().first().copied().unwrap_or_default();
     let sealer = SealerOptions {
         mode: resolved.settings.dev.block_time.map_or(SealMode::OnTransaction, SealMode::Interval),
-        beneficiary: masternode.as_ref().map_or(first, Masternode::address),
+        beneficiary: masternode.as_ref().map_or(first, |own| own.address),
         gas_limit: if resolved.is_chosen("dev.gas-limit") {
             resolved.settings.dev.gas_limit
         } else {
             chain.head_gas_limit()
         },
         extra_data: Bytes::new(),
-        transaction_source: masternode.as_ref().map(Masternode::transaction_source),
+        transaction_source: masternode.as_ref().map(|own| Arc::clone(&own.transaction_source)),
         makes_first_block_at_once: masternode.is_some(),
     };
-    let shows_keys = resolved.settings.dev.mnemonic.is_well_known();
-    let about_masternode = masternode.map(|masternode| masternode.banner(&chain.spec, shows_keys)).unwrap_or_default();
+    let about_masternode = masternode.map(|own| own.about).unwrap_or_default();
 
     let runtime = shutdown::runtime()?;
     runtime.block_on(async {
@@ -243,22 +225,6 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         shutdown::wait_for_the_first(signals, ephemeral, async || node.reload().await).await;
         node.stop().await
     })
-}
-
-/// The engine of the folder's network, and its masternode if it has one.
-fn engine_of(
-    settings: &Settings,
-    folder: &DataFolder,
-    chain: &OpenedChain,
-) -> Result<(Arc<dyn ConsensusEngine>, Option<Masternode>), Stop> {
-    if NativeSettings::of(&chain.spec).is_some() {
-        let masternode = Masternode::of(settings)?;
-        return Ok((masternode.engine(chain)?, Some(masternode)));
-    }
-    let engine = DevEngine::new(Arc::clone(&chain.spec)).map_err(|error| {
-        Stop::DataFolder(format!("{} holds no development network: {error}", folder.path().display()))
-    })?;
-    Ok((Arc::new(engine), None))
 }
 
 /// A folder's own genesis, unless it contradicts the settings that the operator chose.

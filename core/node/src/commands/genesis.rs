@@ -1,15 +1,17 @@
 //! `tenon genesis`: examines a genesis file without a data folder.
 
+use std::sync::Arc;
+
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tenon_api::{B256, SealedHeader};
 use tenon_chain::{Genesis, GenesisAccount};
 use tenon_config::{Network, Origin};
-use tenon_native_spec::{PublicNetwork, read_genesis};
 
 use super::{genesis_checks, genesis_page};
 use crate::bounded_file;
 use crate::commands::print;
 use crate::exit::Stop;
+use crate::family::{NodeFamily, PublicNetwork, family_of, read_genesis};
 use crate::opened_chain::public_genesis;
 
 const EXAMPLES: &str = "\
@@ -25,6 +27,8 @@ pub(super) struct Subject {
     pub(super) name: String,
     /// The public network, if its name was given.
     pub(super) network: Option<PublicNetwork>,
+    /// The family of the chain.
+    pub(super) family: Arc<dyn NodeFamily>,
     /// The content of the file.
     pub(super) genesis: Genesis,
     /// Block 0.
@@ -49,7 +53,8 @@ impl Subject {
         };
         let genesis = read_genesis(&text).map_err(|error| wrong(&error))?;
         let block = genesis.sealed_header().map_err(|error| wrong(&error))?;
-        Ok(Self { name: name.to_owned(), network, genesis, block })
+        let family = family_of(&genesis.spec);
+        Ok(Self { name: name.to_owned(), network, family, genesis, block })
     }
 
     /// The accounts that have code.

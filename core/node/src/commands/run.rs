@@ -10,11 +10,11 @@ use super::start_genesis::chosen_genesis;
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::family::voting;
 use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::OpenedChain;
 use crate::reload::SettingsSource;
-use crate::voting;
 use crate::{log_file, logging, machine, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\

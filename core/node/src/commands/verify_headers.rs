@@ -10,12 +10,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 use tenon_config::{Network, Origin};
 use tenon_native_consensus::{HeaderVerifier, VerificationLevel};
-use tenon_native_spec::{PublicNetwork, read_genesis};
 
 use self::header_file::HeaderFile;
 use super::import::chain_file::ChainFile;
 use crate::commands::print;
 use crate::exit::Stop;
+use crate::family::{PublicNetwork, read_genesis};
 use crate::opened_chain::public_genesis;
 use crate::{bounded_file, log_output, shutdown};
 

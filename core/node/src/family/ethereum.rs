@@ -1,16 +1,16 @@
 //! Nodes of chains with Ethereum's rules.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
-use tenon_api::Header;
 use tenon_api::messages::SealingStart;
+use tenon_api::{ConsensusEngine, Header};
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::ChainSpec;
-use tenon_config::{CertificateChecks, NamespaceNames};
-use tenon_consensus::EthereumEngine;
+use tenon_config::{CertificateChecks, NamespaceNames, Settings};
+use tenon_consensus::{DevEngine, EthereumEngine};
 use tenon_execution_interface::{ChainFamily, EthereumFamily};
-use tenon_native_voting::Voting;
 use tenon_simulation::{EthereumSimulation, EthereumTracers};
 use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::Store;
@@ -18,9 +18,13 @@ use tenon_traces::TraceFamily;
 use tenon_txpool::EthereumPolicy;
 use tenon_txpool_interface::PoolPolicy;
 
-use super::{Engine, NodeFamily};
+use super::development::Development;
+use super::voting::Voting;
+use super::{ChainDescription, Engine, NodeFamily, OwnState};
+use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::sealing::OneMasternode;
+use crate::snapshot::Trust;
 
 /// The namespaces that only native chains have.
 const UNSERVED: [&str; 1] = ["Consensus"];
@@ -34,6 +38,8 @@ impl EthereumNode {
         Self { spec: Arc::clone(spec) }
     }
 }
+
+impl ChainDescription for EthereumNode {}
 
 impl NodeFamily for EthereumNode {
     fn execution(&self) -> Arc<dyn ChainFamily> {
@@ -70,6 +76,25 @@ impl NodeFamily for EthereumNode {
 
     fn one_masternode(&self, _: &Arc<Store>, _: &Header) -> Result<Option<OneMasternode>, Stop> {
         Ok(None)
+    }
+
+    fn development(&self, _: &Settings, folder: &DataFolder, _: &Arc<Store>, _: &Header) -> Result<Development, Stop> {
+        let engine = DevEngine::new(Arc::clone(&self.spec)).map_err(|error| {
+            Stop::DataFolder(format!("{} holds no development network: {error}", folder.path().display()))
+        })?;
+        Ok(Development { engine: Arc::new(engine), masternode: None })
+    }
+
+    fn round_of(&self, _: &Header) -> Option<u64> {
+        None
+    }
+
+    fn check_own_state(&self, _: &Arc<Store>, _: &dyn ConsensusEngine, _: &dyn Fn() -> bool) -> Result<OwnState, Stop> {
+        Ok(OwnState::Sound(String::new()))
+    }
+
+    fn trust_in_head(&self, _: &Path, _: &Arc<Store>) -> Result<Trust, Stop> {
+        Ok(Trust::Maker)
     }
 
     fn sealing_without_account(&self) -> SealingStart {

@@ -1,10 +1,14 @@
-//! The family of the node's chain. [`family_of`] chooses it from the rules of the genesis file, and a running node asks
-//! the [`NodeFamily`] that it returns. Three places read the settings of native chains themselves: the commands that
-//! print or check a genesis file, `tenon dev`, which makes one, and `rules_in_force`, which reads rounds from headers.
+//! The family of the node's chain. [`family_of`] chooses it from the rules of the genesis file; the node and the commands
+//! ask the [`NodeFamily`] that it returns. Everything in this crate that needs a native crate is in this folder, except
+//! `tenon verify-headers`, which has no other purpose than native headers.
 
+mod description;
+pub(crate) mod development;
 mod ethereum;
 mod native;
+pub(crate) mod voting;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
@@ -12,20 +16,37 @@ use tenon_api::messages::SealingStart;
 use tenon_api::{ConsensusEngine, Header};
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::ChainSpec;
-use tenon_config::{CertificateChecks, NamespaceNames};
+use tenon_config::{CertificateChecks, NamespaceNames, Settings};
 use tenon_execution_interface::ChainFamily;
 use tenon_native_consensus::NativeEngine;
-use tenon_native_voting::Voting;
 use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::Store;
 use tenon_traces::TraceFamily;
 use tenon_txpool_interface::PoolPolicy;
 
+use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::sealing::OneMasternode;
+use crate::snapshot::Trust;
 
+use development::Development;
 use ethereum::EthereumNode;
 use native::NativeNode;
+use voting::Voting;
+
+pub(crate) use description::{ChainDescription, GenesisCheck, RuleHeight};
+// All public networks are native. The reader of genesis files knows both families, and chooses by the content.
+pub(crate) use tenon_native_spec::{PublicNetwork, native_bootnodes, read_genesis};
+
+/// Outcome of the check of state that only the chains of one family have.
+pub(crate) enum OwnState {
+    /// It is complete, or there is none: its size as text, to be added to the size of the state of all chains.
+    Sound(String),
+    /// It is damaged there, in this way.
+    Damaged(String),
+    /// The check was interrupted.
+    Interrupted,
+}
 
 /// The engine for a chain's rules.
 pub(crate) struct Engine {
@@ -36,7 +57,7 @@ pub(crate) struct Engine {
 }
 
 /// What a family of chains decides about the node.
-pub(crate) trait NodeFamily: Send + Sync {
+pub(crate) trait NodeFamily: ChainDescription + Send + Sync {
     /// The rules of blocks.
     fn execution(&self) -> Arc<dyn ChainFamily>;
 
@@ -75,6 +96,38 @@ pub(crate) trait NodeFamily: Send + Sync {
     /// # Errors
     /// [`Stop`] if the chain can't be read.
     fn one_masternode(&self, store: &Arc<Store>, genesis: &Header) -> Result<Option<OneMasternode>, Stop>;
+
+    /// The maker of blocks of the development network in this folder.
+    ///
+    /// # Errors
+    /// [`Stop::DataFolder`] if the folder has another network than that of the settings.
+    fn development(
+        &self,
+        settings: &Settings,
+        folder: &DataFolder,
+        store: &Arc<Store>,
+        genesis: &Header,
+    ) -> Result<Development, Stop>;
+
+    /// The consensus round in which a block was made; `None` if it has none.
+    fn round_of(&self, header: &Header) -> Option<u64>;
+
+    /// Checks the state that only this family's chains have, as far as the head has any.
+    ///
+    /// # Errors
+    /// [`Stop`] if the database can't be read.
+    fn check_own_state(
+        &self,
+        store: &Arc<Store>,
+        engine: &dyn ConsensusEngine,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<OwnState, Stop>;
+
+    /// Checks the head of the snapshot in the file or folder `source` by what its own chain proves about it.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] if it fails.
+    fn trust_in_head(&self, source: &Path, store: &Arc<Store>) -> Result<Trust, Stop>;
 
     /// The answer to a request to make blocks, if the node has no account for them.
     fn sealing_without_account(&self) -> SealingStart;

@@ -10,12 +10,12 @@ use tenon_bus::{Bus, CallContext, MemoryBudget, MemoryUse, Transport, WorkPool};
 use tenon_host::{CallCounts, Cost, Router};
 use tenon_ipc::Servers;
 use tenon_metrics::{CountedWriter, Page, Source, families};
-use tenon_native_voting::VotingCounts;
 use tenon_network_service::Traffic;
 use tenon_storage::Store;
 use tenon_supervisor::{ActorState, Supervisor};
 
 use crate::allocator::{self, AllocatorUsage};
+use crate::family::voting::VotingCounts;
 use crate::process_facts;
 use crate::version;
 

@@ -6,15 +6,14 @@ use tenon_accounts::WalletDirectory;
 use tenon_api::{BlockPort, PeerTransactions, RoundMessages};
 use tenon_execution::Importer;
 use tenon_modules::{ActorModule, ModuleRegister};
-use tenon_native_voting::Voting;
 use tenon_network_service::NetworkPorts;
 
 use super::plan::NodePlan;
 use super::shared::Shared;
 use crate::exit::Stop;
+use crate::family::voting::{self, Voting, VotingParts};
 use crate::module_actors::{self, PoolSwitch};
 use crate::peer_network;
-use crate::voting::{self, VotingParts};
 
 /// The network's module; `None` for a development network, or a chain that has no network.
 ///
@@ -60,8 +59,19 @@ pub(super) fn start_voting(
     }
     let NodePlan { settings, chain, .. } = plan;
     let Shared { bus, supervisor, network, .. } = shared;
-    let parts = VotingParts { bus, supervisor, chain, importer, pool, directory, network };
-    if voting::start(settings, voting, &parts)? {
+    let parts = VotingParts {
+        bus,
+        supervisor,
+        chain_id: chain.spec.chain_id,
+        engine: chain.engine(),
+        chain: chain.reader(),
+        importer,
+        pending: Arc::clone(pool) as _,
+        pool: Arc::clone(pool) as _,
+        directory,
+        network,
+    };
+    if voting::start(settings, voting, parts)? {
         let module = module_actors::voting(supervisor, settings.masternode.account.is_some());
         modules.add_actor(module).map_err(Stop::failure)?;
     }

@@ -7,7 +7,6 @@ use tenon_api::DatabaseWatch;
 use tenon_bus::{Bus, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_config::Settings;
 use tenon_consensus::SealMode;
-use tenon_native_spec::PublicNetwork;
 use tenon_network_service::Network;
 use tenon_supervisor::Supervisor;
 use tokio::task::JoinSet;
@@ -15,6 +14,7 @@ use tokio::task::JoinSet;
 use super::plan::{NodePlan, Role};
 use crate::chain_files::RequestFolders;
 use crate::exit::Stop;
+use crate::family::PublicNetwork;
 use crate::health::{BlockInterval, Health, Parts};
 use crate::{node_facts, process_facts, profiles};
 

@@ -22,6 +22,7 @@ use crate::backup::{self, Manifest, Source, SourceError};
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::family::family_of;
 use crate::restoring::{Restoration, make_empty};
 use crate::synced_files::failed;
 
@@ -145,7 +146,8 @@ fn check(
         None => parts.genesis.clone(),
     };
     let path = source.path;
-    crate::rules_in_force::compare(&genesis.spec, &store).map_err(|difference| {
+    let family = family_of(&genesis.spec);
+    crate::rules_in_force::compare(&genesis.spec, &*family, &store).map_err(|difference| {
         Stop::Failure(format!("snapshot {} was made with other chain rules: {difference}", path.display()))
     })?;
     let trust = Trust::of(path, &genesis.spec, &store, requirements.trust_hash)?;

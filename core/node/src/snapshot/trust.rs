@@ -1,14 +1,10 @@
 //! Why a snapshot's head is trusted.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use tenon_api::{B256, ChainReader as _, ConsensusEngine as _, SealedHeader};
+use tenon_api::{B256, ChainReader as _};
 use tenon_chain::ChainSpec;
-use tenon_config::CertificateChecks;
-use tenon_native_consensus::NativeEngine;
-use tenon_native_consensus::v2::extra_of;
 use tenon_storage::Store;
 
 use crate::exit::Stop;
@@ -77,44 +73,6 @@ impl Trust {
                 head.header.number
             )));
         }
-        let Some(engine) =
-            family_of(spec).engine(store, CertificateChecks::All)?.certifying.filter(|_| head.header.number > 0)
-        else {
-            return Ok(Self::Maker);
-        };
-        let refused = |error: &dyn fmt::Display| {
-            Stop::Failure(format!(
-                "snapshot {}: its head, block {} {found}, is not certified: {error}; use another snapshot, or give \
-                 the hash that you trust with --trust-hash",
-                source.display(),
-                head.header.number
-            ))
-        };
-        let parent =
-            store.header(head.header.parent_hash)?.ok_or_else(|| refused(&"the block before it is missing"))?;
-        engine.verify_header(&head.header, &parent, &**store).map_err(|error| refused(&error))?;
-        if !engine.is_v2(head.header.number) {
-            return Ok(Self::Seal);
-        }
-        Self::certificate(&engine, &head.header, &parent, store).map_err(|error| refused(&error))
-    }
-
-    /// Describes the certificate of a head that was verified.
-    fn certificate(
-        engine: &NativeEngine,
-        head: &SealedHeader,
-        parent: &SealedHeader,
-        store: &Store,
-    ) -> Result<Self, tenon_native_consensus::v2::V2Error> {
-        let certificate = extra_of(head)?.quorum;
-        let epoch = engine.v2().epoch_info(parent, store)?;
-        Ok(Self::Certificate {
-            certified: certificate.block.number,
-            hash: certificate.block.hash,
-            signatures: certificate.signatures.len(),
-            masternodes: epoch.masternodes.len(),
-            epoch_switch: epoch.switch.number,
-            epoch_switch_hash: epoch.switch.hash,
-        })
+        family_of(spec).trust_in_head(source, store)
     }
 }

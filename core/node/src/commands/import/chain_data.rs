@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenon_api::{B256, Block, BlockNumber, ChainReader as _};
 use tenon_config::Resolved;
-use tenon_native_spec::PublicNetwork;
 use tenon_reference_data::{ReferenceChain, ReferenceDataError};
 
 use crate::commands::start_genesis::chosen_genesis;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::family::PublicNetwork;
 use crate::opened_chain::{ChosenGenesis, Named, OpenedChain, named_genesis, public_genesis};
 
 /// The chain of a stopped reference node.

@@ -1,25 +1,24 @@
-//! The native part of `tenon dev`: its genesis, its engine, its masternode.
+//! Native development networks: genesis, engine, masternode.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tenon_accounts::Accounts;
-use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, U256};
+use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, Header, U256};
 use tenon_chain::ChainSpec;
 use tenon_config::{DevProfile, Resolved, Settings};
-use tenon_consensus_interface::SealerTransactionSource;
 use tenon_native_consensus::{ContractCandidates, NativeEngine, SigningTransactionBuilder, v1_masternodes};
 use tenon_native_spec::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment, NativeSettings};
+use tenon_storage::Store;
 
-use super::ETHER;
 use crate::exit::Stop;
-use crate::opened_chain::OpenedChain;
+use crate::family::development::{Development, DevelopmentMasternode};
 
 /// Coins paid per epoch.
 const REWARD: u64 = 250;
 
 /// Checks the settings that have another meaning on a native network.
-pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
+pub(in crate::family) fn check(resolved: &Resolved) -> Result<(), Stop> {
     let dev = &resolved.settings.dev;
     if resolved.is_chosen("dev.chain-id") && dev.chain_id != NATIVE_DEVELOPMENT_CHAIN {
         return Err(Stop::Usage(format!(
@@ -38,8 +37,30 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
     Ok(())
 }
 
+/// The maker of blocks of the native network in this folder.
+///
+/// # Errors
+/// [`Stop::DataFolder`] if the folder has a network of another mnemonic.
+pub(super) fn open(
+    settings: &Settings,
+    (spec, native): (&Arc<ChainSpec>, &NativeSettings),
+    store: &Arc<Store>,
+    genesis: &Header,
+) -> Result<Development, Stop> {
+    let masternode = Masternode::of(settings)?;
+    masternode.check_network(spec, genesis)?;
+    let engine = masternode.engine(spec, store)?;
+    let signer = Arc::clone(&masternode.signer);
+    let masternode = DevelopmentMasternode {
+        address: masternode.address(),
+        transaction_source: Arc::new(SigningTransactionBuilder::new(signer, NATIVE_DEVELOPMENT_CHAIN)),
+        about: masternode.banner(native, settings.dev.mnemonic.is_well_known()),
+    };
+    Ok(Development { engine, masternode: Some(masternode) })
+}
+
 /// The block producer, its owner, and the foundation: keys derived from the mnemonic.
-pub(super) struct Masternode {
+struct Masternode {
     accounts: Accounts,
     signer: Arc<dyn BlockSigner>,
     owner: Address,
@@ -48,7 +69,7 @@ pub(super) struct Masternode {
 
 impl Masternode {
     /// The masternode of a mnemonic.
-    pub(super) fn of(settings: &Settings) -> Result<Self, Stop> {
+    fn of(settings: &Settings) -> Result<Self, Stop> {
         let accounts = Accounts::masternode_from_mnemonic(&settings.dev.mnemonic, NATIVE_DEVELOPMENT_CHAIN)
             .map_err(|error| Stop::Usage(format!("dev.mnemonic: {error}")))?;
         let addresses = accounts.addresses();
@@ -60,13 +81,8 @@ impl Masternode {
         Ok(Self { accounts, signer, owner, foundation })
     }
 
-    pub(super) fn address(&self) -> Address {
+    fn address(&self) -> Address {
         self.signer.address()
-    }
-
-    /// Makes its signing transactions, one for every fifteenth block.
-    pub(super) fn transaction_source(&self) -> Arc<dyn SealerTransactionSource> {
-        Arc::new(SigningTransactionBuilder::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN))
     }
 
     /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it can continue
@@ -79,18 +95,16 @@ impl Masternode {
     ///
     /// Blocks made in quick succession get timestamps in the future, as on the Ethereum profile. This engine's clock
     /// always returns the maximum time, so that it refuses no block as too early.
-    pub(super) fn engine(&self, chain: &OpenedChain) -> Result<Arc<dyn ConsensusEngine>, Stop> {
-        self.check_network(&chain.spec, chain)?;
-        let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
+    fn engine(&self, spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Arc<dyn ConsensusEngine>, Stop> {
+        let records = Arc::clone(store) as Arc<dyn EngineRecords>;
         let clock = Arc::new(|| u64::MAX);
-        let engine = NativeEngine::with_records_and_source(&chain.spec, Arc::new(ContractCandidates), clock, records);
+        let engine = NativeEngine::with_records_and_source(spec, Arc::new(ContractCandidates), clock, records);
         let engine = engine.map_err(|error| Stop::DataFolder(error.to_string()))?;
         Ok(Arc::new(engine.sealing_with(Arc::clone(&self.signer))))
     }
 
     /// Refuses a chain of other masternodes: this node could make no block for it.
-    fn check_network(&self, spec: &ChainSpec, chain: &OpenedChain) -> Result<(), Stop> {
-        let genesis = chain.genesis_header()?;
+    fn check_network(&self, spec: &ChainSpec, genesis: &Header) -> Result<(), Stop> {
         if spec.chain_id == NATIVE_DEVELOPMENT_CHAIN && v1_masternodes(&genesis.extra_data) == [self.address()] {
             return Ok(());
         }
@@ -102,7 +116,7 @@ impl Masternode {
     }
 
     /// Lines of the banner, with the keys only if they are publicly known.
-    pub(super) fn banner(&self, spec: &ChainSpec, shows_keys: bool) -> String {
+    fn banner(&self, native: &NativeSettings, shows_keys: bool) -> String {
         let mut text = String::from("\nMasternode, its owner (fees and rewards), and the foundation\n");
         if shows_keys {
             for account in self.accounts.reveal() {
@@ -113,19 +127,17 @@ impl Masternode {
                 let _ = writeln!(text, "  {address}");
             });
         }
-        if let Some(native) = NativeSettings::of(spec) {
-            let consensus = &native.consensus;
-            let engine = if consensus.switch_block == 0 { "v2" } else { "v1" };
-            let _ = writeln!(text, "\nEngine       {engine}, epochs of {}", consensus.epoch);
-            let _ = writeln!(text, "Contracts    validator 0x…88, block signer 0x…89, randomize 0x…90");
-            let _ = writeln!(text, "             token issuer {}", native.contracts.trc21_issuer);
-        }
+        let consensus = &native.consensus;
+        let engine = if consensus.switch_block == 0 { "v2" } else { "v1" };
+        let _ = writeln!(text, "\nEngine       {engine}, epochs of {}", consensus.epoch);
+        let _ = writeln!(text, "Contracts    validator 0x…88, block signer 0x…89, randomize 0x…90");
+        let _ = writeln!(text, "             token issuer {}", native.contracts.trc21_issuer);
         text
     }
 }
 
 /// The genesis that the settings describe.
-pub(super) fn genesis(settings: &Settings, accounts: &Accounts) -> Result<Vec<u8>, Stop> {
+pub(in crate::family) fn genesis(settings: &Settings, accounts: &Accounts, balance: U256) -> Result<Vec<u8>, Stop> {
     let dev = &settings.dev;
     let masternode = Masternode::of(settings)?;
     let engine = match dev.profile {
@@ -140,7 +152,7 @@ pub(super) fn genesis(settings: &Settings, accounts: &Accounts) -> Result<Vec<u8
         foundation: masternode.foundation,
         reward: REWARD,
         accounts: accounts.addresses(),
-        balance: U256::from(dev.balance).saturating_mul(U256::from(ETHER)),
+        balance,
     };
     network.to_json().map_err(Stop::failure)
 }

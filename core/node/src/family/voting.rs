@@ -3,20 +3,21 @@
 use std::sync::Arc;
 
 use tenon_accounts::WalletDirectory;
-use tenon_api::{Address, BlockPort, BlockSigner, PeerTransactions, PendingTransactions, RoundBuilder};
+use tenon_api::{Address, BlockPort, BlockSigner, ChainReader, PeerTransactions, PendingTransactions, RoundBuilder};
 use tenon_bus::Bus;
 use tenon_config::Settings;
 use tenon_execution::Importer;
-use tenon_native_voting::{Voting, VotingPorts, read_key};
+use tenon_native_voting::{VotingPorts, read_key};
 use tenon_network_service::Network;
 use tenon_signing_wallet::ServiceMasternode;
 use tenon_supervisor::Supervisor;
 
+use super::Engine;
 use crate::exit::Stop;
-use crate::module_actors::PoolSwitch;
-use crate::opened_chain::OpenedChain;
 use crate::sealing::WalletSigner;
 use crate::wallets::signing_endpoint;
+
+pub(crate) use tenon_native_voting::{ACTOR, Voting, VotingCounts};
 
 /// Whether the settings contain a masternode's key.
 pub(crate) fn has_key(settings: &Settings) -> bool {
@@ -60,9 +61,12 @@ fn address(setting: &str, text: &str) -> Result<Address, Stop> {
 pub(crate) struct VotingParts<'a> {
     pub(crate) bus: &'a Bus,
     pub(crate) supervisor: &'a Supervisor,
-    pub(crate) chain: &'a OpenedChain,
+    pub(crate) chain_id: u64,
+    pub(crate) engine: &'a Engine,
+    pub(crate) chain: Arc<dyn ChainReader>,
     pub(crate) importer: &'a Arc<Importer>,
-    pub(crate) pool: &'a Arc<PoolSwitch>,
+    pub(crate) pending: Arc<dyn PendingTransactions>,
+    pub(crate) pool: Arc<dyn PeerTransactions>,
     pub(crate) directory: &'a WalletDirectory,
     pub(crate) network: &'a Arc<Network>,
 }
@@ -72,9 +76,9 @@ pub(crate) struct VotingParts<'a> {
 ///
 /// # Errors
 /// [`Stop::Usage`] naming the wrong setting.
-pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_>) -> Result<bool, Stop> {
-    let key = key(settings, parts.chain.spec.chain_id, parts.directory)?;
-    let Some(engine) = parts.chain.certifying_engine() else {
+pub(crate) fn start(settings: &Settings, voting: &Voting, parts: VotingParts<'_>) -> Result<bool, Stop> {
+    let key = key(settings, parts.chain_id, parts.directory)?;
+    let Some(engine) = parts.engine.certifying.clone() else {
         return match key {
             Some(_) => Err(Stop::Usage("masternode: only native chains have masternodes".to_owned())),
             None => Ok(false),
@@ -85,16 +89,16 @@ pub(crate) fn start(settings: &Settings, voting: &Voting, parts: &VotingParts<'_
     }
     let ports = VotingPorts {
         engine,
-        chain: parts.chain.reader(),
+        chain: parts.chain,
         blocks: Arc::clone(parts.importer) as Arc<dyn BlockPort>,
         builder: Arc::clone(parts.importer) as Arc<dyn RoundBuilder>,
-        pending: Arc::clone(parts.pool) as Arc<dyn PendingTransactions>,
-        pool: Arc::clone(parts.pool) as Arc<dyn PeerTransactions>,
+        pending: parts.pending,
+        pool: parts.pool,
         network: Arc::clone(parts.network) as _,
         bus: parts.bus.clone(),
         key,
         gas_limit: settings.masternode.gas_limit,
-        chain_id: parts.chain.spec.chain_id,
+        chain_id: parts.chain_id,
     };
     voting.start(parts.supervisor, ports).map_err(Stop::failure)?;
     Ok(true)

@@ -1,29 +1,39 @@
 //! Nodes of native chains.
 
+mod description;
+pub(super) mod development;
+mod masternode;
+mod snapshot_trust;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use tenon_accounts::keystore::FileNames;
 use tenon_api::messages::{GetVotingPool, SealingStart};
-use tenon_api::{ChainReader, EngineRecords, Header};
+use tenon_api::{ChainReader, ConsensusEngine, EngineRecords, Header};
 use tenon_bus::{Bus, WorkPool};
 use tenon_chain::ChainSpec;
-use tenon_config::{CertificateChecks, NamespaceNames};
+use tenon_config::{CertificateChecks, NamespaceNames, Settings};
 use tenon_execution_interface::ChainFamily;
-use tenon_native_consensus::{NativeEngine, queries};
+use tenon_native_consensus::{NativeEngine, queries, v2};
+use tenon_native_exchange::{TradingProblem, trading_root, verify_trading_state};
 use tenon_native_execution::family_of;
 use tenon_native_pool::NativePolicy;
 use tenon_native_simulation::simulation_of;
 use tenon_native_spec::{NativeSettings, native_bootnodes};
 use tenon_native_tracers::tracers_of;
-use tenon_native_voting::Voting;
 use tenon_simulation_interface::SimulationFamily;
 use tenon_storage::Store;
 use tenon_traces::TraceFamily;
 use tenon_txpool_interface::PoolPolicy;
 
-use super::{Engine, NodeFamily};
+use super::development::Development;
+use super::voting::Voting;
+use super::{Engine, NodeFamily, OwnState};
+use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::sealing::OneMasternode;
+use crate::snapshot::Trust;
 
 pub(super) struct NativeNode {
     spec: Arc<ChainSpec>,
@@ -90,7 +100,45 @@ impl NodeFamily for NativeNode {
     }
 
     fn one_masternode(&self, store: &Arc<Store>, genesis: &Header) -> Result<Option<OneMasternode>, Stop> {
-        OneMasternode::of(&self.spec, store, genesis)
+        masternode::one_masternode(&self.spec, store, genesis)
+    }
+
+    fn development(
+        &self,
+        settings: &Settings,
+        _: &DataFolder,
+        store: &Arc<Store>,
+        genesis: &Header,
+    ) -> Result<Development, Stop> {
+        development::open(settings, (&self.spec, &self.settings), store, genesis)
+    }
+
+    /// With another switch block than the chain was made with, a block of engine v1 may be mistaken for one of v2: it has
+    /// no round.
+    fn round_of(&self, header: &Header) -> Option<u64> {
+        let consensus = &self.settings.consensus;
+        if header.number > consensus.switch_block { v2::round_of(consensus, header).ok() } else { None }
+    }
+
+    /// The state of the historic exchange.
+    fn check_own_state(
+        &self,
+        store: &Arc<Store>,
+        engine: &dyn ConsensusEngine,
+        is_interrupted: &dyn Fn() -> bool,
+    ) -> Result<OwnState, Stop> {
+        let root = trading_root(&self.spec, &**store, engine).map_err(Stop::failure)?;
+        let Some(root) = root else { return Ok(OwnState::Sound(String::new())) };
+        match verify_trading_state(&*store.trie(), root, &mut |_| !is_interrupted()) {
+            Ok(found) => Ok(OwnState::Sound(format!(", {} trading nodes, {} open orders", found.nodes, found.orders))),
+            Err(TradingProblem::Damage { what, problem }) => Ok(OwnState::Damaged(format!("{what}: {problem}"))),
+            Err(TradingProblem::Store(error)) => Err(error.into()),
+            Err(TradingProblem::Stopped) => Ok(OwnState::Interrupted),
+        }
+    }
+
+    fn trust_in_head(&self, source: &Path, store: &Arc<Store>) -> Result<Trust, Stop> {
+        snapshot_trust::trust_in_head(self, source, store)
     }
 
     /// In the reference a node always has an account, so that it lacks the key.
