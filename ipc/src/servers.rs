@@ -17,7 +17,7 @@ use crate::{
     access_rules::{HttpRules, WebSocketRules},
     envelope::{Dispatcher, EnvelopeLimits, TaskTurns},
     exposure::{HttpAccess, WebSocketAccess},
-    http::{HealthCheck, HttpServer, HttpSide, Port, Proxies, StopSignals, WebSocketSide},
+    http::{HealthCheck, HttpServer, HttpSide, LAST_WRITES, Port, Proxies, StopSignals, WebSocketSide},
     service::RpcService,
     settings::{HttpSettings, Settings, SocketSettings, WebSocketSettings},
     socket::{self, SocketServer},
@@ -71,7 +71,7 @@ pub struct Servers<S: RpcService> {
     /// Held while a port is opened or closed.
     operation: tokio::sync::Mutex<()>,
     /// Stops the socket.
-    stopping: CancellationToken,
+    stop_signals: StopSignals,
 }
 
 impl<S: RpcService> Servers<S> {
@@ -85,7 +85,7 @@ impl<S: RpcService> Servers<S> {
             turns: TaskTurns::default(),
             open: Mutex::new(Open { ports: Vec::new(), socket: None, tasks: JoinSet::new() }),
             operation: tokio::sync::Mutex::default(),
-            stopping: CancellationToken::new(),
+            stop_signals: StopSignals::default(),
         }
     }
 
@@ -206,7 +206,7 @@ impl<S: RpcService> Servers<S> {
         let server = SocketServer { listener, dispatcher, limits, traffic };
         tracing::debug!(endpoint = "socket", path = %path.display(), "front-end listens");
         let mut open = self.open.lock();
-        open.tasks.spawn(server.run(self.stopping.clone()));
+        open.tasks.spawn(server.run(self.stop_signals.clone()));
         open.socket = Some(path);
         Ok(())
     }
@@ -254,24 +254,24 @@ impl<S: RpcService> Servers<S> {
         &self.traffic
     }
 
-    /// Stops accepting connections and requests, gives running calls `grace` to finish, then drops them. Returns true
-    /// if all finished.
+    /// Stops accepting connections and requests, gives running calls `grace` to finish, then drops them, and their
+    /// WebSockets receive the close code 1001. Returns true if all finished.
     pub async fn stop(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
-        self.stopping.cancel();
-        for port in self.sides() {
-            port.stop_signals().for_each(|signals| signals.stopping.cancel());
-        }
+        let ports = self.sides();
+        let signals = || ports.iter().flat_map(|port| port.stop_signals()).chain([&self.stop_signals]);
+        signals().for_each(|signals| signals.stopping.cancel());
         let mut tasks = {
             let mut open = self.open.lock();
             open.socket = None;
             open.ports.drain(..).for_each(|port| port.closing.cancel());
             std::mem::take(&mut open.tasks)
         };
-        let all_done = async { while tasks.join_next().await.is_some() {} };
-        let finished = tokio::time::timeout(grace, all_done).await.is_ok();
+        let finished = tokio::time::timeout(grace, all_ended(&mut tasks)).await.is_ok();
         if !finished {
             tracing::warn!(?grace, "calls were still running when the front-ends stopped");
+            signals().for_each(|signals| signals.cut.cancel());
+            let _ = tokio::time::timeout(LAST_WRITES, all_ended(&mut tasks)).await;
             tasks.shutdown().await;
         }
         finished
@@ -369,6 +369,10 @@ impl<S: RpcService> std::fmt::Debug for Servers<S> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Servers").field("endpoints", &self.endpoints()).finish_non_exhaustive()
     }
+}
+
+async fn all_ended(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
 }
 
 /// The token check; `None` if there is no secret or it can't be used.

@@ -16,7 +16,6 @@ use interprocess::local_socket::{
 };
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 use tokio::net::UnixStream;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartError,
@@ -25,6 +24,7 @@ use crate::{
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, wait_until_read_closed},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
+    http::StopSignals,
     refusals::Refusals,
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::{OpenConnection, TransportTraffic},
@@ -113,12 +113,12 @@ pub(crate) struct SocketServer<S> {
 }
 
 impl<S: RpcService> SocketServer<S> {
-    /// Serves until `stopping`, then waits for the connections to end.
-    pub(crate) async fn run(self, stopping: CancellationToken) {
+    /// Serves until it is stopped, then waits for the connections to end.
+    pub(crate) async fn run(self, stop_signals: StopSignals) {
         let take = |Stream::UdSocket(stream): Stream, connections: &mut _, refusals: &mut _| {
-            self.take(UnixStream::from(stream), &stopping, connections, refusals);
+            self.take(UnixStream::from(stream), &stop_signals, connections, refusals);
         };
-        let connections = accept_until("socket", || self.listener.accept(), &stopping, take).await;
+        let connections = accept_until("socket", || self.listener.accept(), &stop_signals.stopping, take).await;
         drop(self.listener);
         connections.all_ended().await;
     }
@@ -127,7 +127,7 @@ impl<S: RpcService> SocketServer<S> {
     fn take(
         &self,
         stream: UnixStream,
-        stopping: &CancellationToken,
+        stop_signals: &StopSignals,
         connections: &mut Connections,
         refusals: &mut Refusals,
     ) {
@@ -143,11 +143,11 @@ impl<S: RpcService> SocketServer<S> {
         }
         let reads = Arc::<Reads>::default();
         let serving =
-            serve(self.connection(origin, stopping.clone()), stream, Arc::clone(&reads), self.traffic.connect());
+            serve(self.connection(origin, stop_signals.clone()), stream, Arc::clone(&reads), self.traffic.connect());
         connections.add(origin.client, reads, serving);
     }
 
-    fn connection(&self, origin: Origin, stopping: CancellationToken) -> Connection<S, Values<S>> {
+    fn connection(&self, origin: Origin, stop_signals: StopSignals) -> Connection<S, Values<S>> {
         Connection {
             dispatcher: self.dispatcher.clone(),
             exposure: ConnectionExposure::Fixed(Exposure::all()),
@@ -156,7 +156,7 @@ impl<S: RpcService> SocketServer<S> {
             limits: self.limits.duplex(),
             framing: Values::new(self.dispatcher.clone(), self.limits.message_bytes),
             buffer: BytesMut::with_capacity(8 << 10),
-            stopping,
+            stop_signals,
             traffic: Arc::clone(&self.traffic),
         }
     }

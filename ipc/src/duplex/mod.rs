@@ -29,7 +29,6 @@ use tokio::{
     sync::Semaphore,
     task::JoinSet,
 };
-use tokio_util::sync::CancellationToken;
 
 pub(crate) use half::{Half, wait_until_read_closed, wait_until_write_closed};
 pub(crate) use limits::DuplexLimits;
@@ -43,6 +42,7 @@ use crate::{
         first_poll_of_message, work_on_message,
     },
     exposure::ConnectionExposure,
+    http::StopSignals,
     idle_timeout::IdleTimeout,
     service::{Notifications as _, Origin, RpcService},
     traffic::{Meter, TransportTraffic},
@@ -130,7 +130,7 @@ pub(crate) struct Connection<S: RpcService, F> {
     pub(crate) framing: F,
     /// Bytes that arrived together with the handshake.
     pub(crate) buffer: BytesMut,
-    pub(crate) stopping: CancellationToken,
+    pub(crate) stop_signals: StopSignals,
     pub(crate) traffic: Arc<TransportTraffic>,
 }
 
@@ -177,6 +177,9 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     biased;
                     error = &mut writing => return Err(error),
                     _ = shared.places.acquire_many(all) => {}
+                    () = self.stop_signals.cut.cancelled() => {
+                        tracing::debug!("connection closed: its calls exceeded their time limit");
+                    }
                     () = gone() => return Ok(()),
                 }
                 goodbye
@@ -220,7 +223,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         writer: &mut Writer<'_, W>,
         gone: &impl Fn() -> G,
     ) -> io::Result<End> {
-        let stopping = self.stopping.clone();
+        let stopping = self.stop_signals.stopping.clone();
         // Polls only what has been woken: a token takes two locks in each poll, and all connections share it.
         let mut ends = FuturesUnordered::<BoxFuture<'_, End>>::new();
         ends.push(stopping.cancelled().map(|()| End::Finish(F::goodbye())).boxed());

@@ -51,6 +51,13 @@ pub(super) fn report(report: &HealthReport) -> Answer {
     answer
 }
 
+/// The answer to a request for a WebSocket, or with an incomplete body, while the node stops.
+pub(super) fn stopping() -> Answer {
+    let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping");
+    answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    answer
+}
+
 /// The answer when there is no memory left for a request.
 pub(super) fn out_of_memory(refused: OutOfMemory) -> Answer {
     let mut answer = self::refused(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string());

@@ -32,6 +32,8 @@ pub(crate) struct Conversation {
     pub(crate) client: ClientId,
     /// Whether it has become a WebSocket.
     is_websocket: AtomicBool,
+    /// Whether the front-end stops: then an incomplete head is not waited for.
+    is_stopping: AtomicBool,
     /// Time limit of the request being answered.
     request: Mutex<IdleTimeout>,
     upgrade: Mutex<Option<Upgrade>>,
@@ -50,10 +52,21 @@ impl Conversation {
             peer,
             client: ClientId::of_address(peer),
             is_websocket: AtomicBool::new(false),
+            is_stopping: AtomicBool::new(false),
             request: Mutex::new(IdleTimeout::new(request)),
             upgrade: Mutex::default(),
             used_buffers: UsedBuffers::default(),
         }
+    }
+
+    /// Ends the wait for the rest of a request's head.
+    pub(crate) fn set_stopping(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the front-end stops.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 
     /// Marks the connection as a WebSocket. From now on each of its messages counts as activity.

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Port, Step, WebSocketSide,
     conversation::{Conversation, Upgrade},
+    stop_signals::LAST_WRITES,
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
@@ -173,6 +174,7 @@ async fn serve<S: RpcService>(
         biased;
         result = connection.as_mut() => result,
         _ = stopped.next() => {
+            conversation.set_stopping();
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection => result,
@@ -200,9 +202,11 @@ async fn serve_websocket<S: RpcService>(
     let Ok(upgraded) = upgrade.on_upgrade.await else { return };
     // It is the stream that `serve` passed to hyper, so it has this type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
-    let stopping = side.stop_signals.stopping.clone();
-    // As in `serve`.
-    let mut cut = FuturesUnordered::from_iter([side.stop_signals.cut.cancelled()]);
+    // As in `serve`. The connection itself observes the signal too, and says goodbye.
+    let mut cut = FuturesUnordered::from_iter([async {
+        side.stop_signals.cut.cancelled().await;
+        tokio::time::sleep(LAST_WRITES).await;
+    }]);
     let _open = side.traffic.connect();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
@@ -215,7 +219,7 @@ async fn serve_websocket<S: RpcService>(
         limits: side.limits.duplex(),
         framing: Messages::new(side.dispatcher.clone(), side.limits.message_bytes),
         buffer: BytesMut::from(&parts.read_buf[..]),
-        stopping,
+        stop_signals: side.stop_signals.clone(),
         traffic: Arc::clone(&side.traffic),
     };
     let on_read = || conversation.count_read();
@@ -229,6 +233,6 @@ async fn serve_websocket<S: RpcService>(
                 reset(stream);
             }
         }
-        _ = cut.next() => tracing::debug!("WebSocket connection closed: its calls exceeded their time limit"),
+        _ = cut.next() => tracing::debug!("WebSocket connection closed: its client did not read its last messages"),
     }
 }

@@ -22,8 +22,11 @@ mod stream;
 use std::{
     future::poll_fn,
     pin::pin,
-    sync::Arc,
-    task::Poll,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -44,7 +47,7 @@ use crate::{
     websocket::{WebSocketLimits, handshake},
 };
 use answers::{
-    Answer, client_left, host_not_allowed, out_of_memory, refused, report, status_only, timed_out,
+    Answer, client_left, host_not_allowed, out_of_memory, refused, report, status_only, stopping, timed_out,
     with_content_encoding,
 };
 use body::AnswerBody;
@@ -57,7 +60,7 @@ pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
 pub use proxies::{Network, NetworkError};
-pub(crate) use stop_signals::StopSignals;
+pub(crate) use stop_signals::{LAST_WRITES, StopSignals};
 
 /// Limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,9 +168,14 @@ impl<S: RpcService> Port<S> {
         if let Some(side) = &self.websocket
             && head.has_upgrade
             && handshake::is_upgrade(request.headers())
-            && !side.stop_signals.stopping.is_cancelled()
         {
-            return Step::Done(side.upgrade(&mut request, conversation));
+            if !side.stop_signals.stopping.is_cancelled() {
+                return Step::Done(side.upgrade(&mut request, conversation));
+            }
+            // If only WebSocket has been closed, HTTP answers, as it does on new connections.
+            if self.stop_signals().all(|signals| signals.stopping.is_cancelled()) {
+                return Step::Done(stopping());
+            }
         }
         match &self.http {
             Some(side) => match side.check(&request, &head, conversation) {
@@ -306,12 +314,20 @@ impl<S: RpcService> HttpSide<S> {
     async fn finish(&self, call: Call, conversation: &Conversation, stream: &TcpStream) -> Answer {
         let begun = conversation.request_begins();
         let Call { body, headers, admitted: Admitted { exposure, origin, takes_gzip, cors } } = call;
-        let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, &conversation.used_buffers)));
+        let (buffers, is_whole) = (&conversation.used_buffers, AtomicBool::new(false));
+        let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, buffers, &is_whole)));
         let mut departure = Departure::of(stream);
         let answered = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            // hyper polls this again when the stop begins.
+            Poll::Pending if conversation.is_stopping() && !is_whole.load(Ordering::Relaxed) => {
+                Poll::Ready(Err(stopping()))
+            }
             Poll::Pending if departure.poll_left(context).is_ready() => Poll::Ready(Err(client_left())),
-            Poll::Pending => conversation.poll_request_end(context).map(|()| Err(timed_out())),
+            Poll::Pending => {
+                ready!(conversation.poll_request_end(context));
+                Poll::Ready(Err(timed_out()))
+            }
         });
         let mut answer = match answered.await {
             Ok(answer) => answer,
@@ -328,7 +344,7 @@ impl<S: RpcService> HttpSide<S> {
         body: Incoming,
         headers: HeaderMap,
         (exposure, origin): (Exposure, Origin),
-        (begun, buffers): (Instant, &UsedBuffers),
+        (begun, buffers, is_whole): (Instant, &UsedBuffers, &AtomicBool),
     ) -> Answer {
         // A little later than the 503, so that the client always sees the 503.
         let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
@@ -347,6 +363,7 @@ impl<S: RpcService> HttpSide<S> {
                 return out_of_memory(refused);
             }
         };
+        is_whole.store(true, Ordering::Relaxed);
         // If the client leaves or the time limit expires, this future is dropped, and with it the guard.
         let guard = caller.context.cancel_on_drop();
         let reply = self.dispatcher.answer_body(text, buffers, &caller).await;

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+/// Time for which connections may still write after the second signal, such as a WebSocket's close frame.
+pub(crate) const LAST_WRITES: Duration = Duration::from_millis(250);
+
 /// The two stop signals of a front-end, which its connections observe.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StopSignals {

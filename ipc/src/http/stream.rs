@@ -106,6 +106,10 @@ impl TimedStream {
             self.reading.restart();
         }
         if self.is_in_head {
+            // A blocked write is an earlier request's answer, which is still sent.
+            if self.writing.is_none() && self.conversation.is_stopping() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
             // hyper has received the bytes and requests more, so the head arrives in parts, which is rare.
             let wait = self.waits.head;
             let head = self.head.get_or_insert_with(|| IdleTimeout::new(wait));

@@ -15,7 +15,7 @@ use tokio::{
 use crate::{
     limits::{ENVELOPE, HTTP, http_rules, http_settings},
     raw_http::Client,
-    service::{TestService, until},
+    service::{TestService, take_turns, until},
 };
 
 async fn start(http: HttpSettings) -> (Servers<TestService>, SocketAddr, TestService) {
@@ -363,6 +363,31 @@ async fn stopping_waits_for_calls_only_within_its_grace() {
     assert!(!servers.stop(Duration::from_millis(50)).await);
     assert!(context.is_cancelled());
     assert!(stuck.await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_connection_without_a_whole_request_does_not_delay_the_stop() {
+    let (servers, address, _) = start(with_limits(HTTP)).await;
+    let mut clients = Vec::new();
+    let head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n";
+    for part in ["", "PO", &head[..60], head, &format!("{head}{{\"id\":")] {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(part.as_bytes()).await.unwrap();
+        clients.push(client);
+    }
+    until(|| servers.traffic().http.counted().open == 5).await;
+    // The connections read what has arrived.
+    take_turns(100).await;
+
+    assert!(servers.stop(Duration::from_secs(10)).await, "all connections have ended in time");
+
+    for (number, mut client) in clients.into_iter().enumerate() {
+        let mut answer = Vec::new();
+        // The system may report a reset instead of the end.
+        let _ = client.read_to_end(&mut answer).await;
+        let wanted = if number < 3 { "" } else { "HTTP/1.1 503 Service Unavailable\r\n" };
+        assert!(answer.starts_with(wanted.as_bytes()) && (number > 2 || answer.is_empty()), "{number}: {answer:?}");
+    }
 }
 
 #[tokio::test]

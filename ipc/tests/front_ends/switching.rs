@@ -82,7 +82,7 @@ async fn a_call_that_outlives_the_grace_is_cut_and_cancelled() {
 
     assert!(servers.close_websocket(Duration::from_millis(20)).await);
 
-    assert_eq!(client.receive().await, None);
+    assert_eq!((client.receive().await, client.close_code), (None, Some(1001)));
     until(|| context.is_cancelled()).await;
 }
 
@@ -106,6 +106,24 @@ async fn websocket_leaves_a_shared_port_with_1001_and_http_stays() {
     }
     servers.open_websocket(ws(address.port()), None).await.unwrap();
     assert!(websocket::Client::connect(address).await.ask(ECHO).await.contains("[7]"));
+}
+
+#[tokio::test]
+async fn a_request_for_a_websocket_during_the_stop_is_refused_and_its_connection_closed() {
+    let (servers, address, _) = shared().await;
+    let mut client = raw_http::Client::connect(address).await;
+    client.post(&[], ECHO).await;
+    let upgrade = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+    client.send(upgrade.as_bytes()).await;
+    // The request arrives here, and is read only after the stop has begun.
+    tokio::task::yield_now().await;
+
+    assert!(servers.stop(GRACE).await);
+
+    let refused = client.answer(false).await.unwrap();
+    assert_eq!((refused.status, refused.text().as_str()), (503, "the node is stopping\n"));
+    assert_eq!(refused.header("connection"), Some("close"));
+    assert!(client.answer(false).await.is_none());
 }
 
 #[tokio::test]

@@ -284,3 +284,16 @@ async fn stopping_finishes_running_calls_and_sends_a_close_frame() {
     assert_eq!(client.close_code, Some(1001));
     assert!(stopping.await.unwrap());
 }
+
+#[tokio::test]
+async fn a_call_that_outlives_the_stop_is_cancelled_and_its_client_gets_a_close_frame_too() {
+    let (servers, address, service) = start(WEBSOCKET).await;
+    let mut client = Client::connect(address).await;
+    client.send(r#"{"id":1,"method":"test_forever"}"#).await;
+    let context = service.call_after(0).await;
+
+    assert!(!servers.stop(Duration::from_millis(50)).await);
+
+    assert!(context.is_cancelled());
+    assert_eq!((client.receive().await, client.close_code), (None, Some(1001)));
+}
