@@ -65,6 +65,7 @@ class Secrets:
         owner = over_socket(node, "personal_importRawKey", self.key.hex(), self.password)
         self.kept = wire.Http(node, token=token(node))
         self.use_http(owner)
+        self.use_broken(node, owner)
         with wire.WebSocket(node, token=token(node)) as connection:
             for ask in (lambda *call: over_socket(node, *call), lambda *call: wire.ask(connection, wire.request(*call))["result"]):
                 assert ask("personal_unlockAccount", owner, self.password, 60) is True
@@ -96,6 +97,27 @@ class Secrets:
         assert wire.code_of(self.over_http(unlock.replace(b"unlockAccount", b"unlokAccount")))[0] == -32601
         with wire.Http(self.kept.node, token=token(self.kept.node)) as closed:
             assert wire.ask(closed, unlock)["result"] is True
+
+    def use_broken(self, node, owner):
+        """Over each transport, messages that are not JSON, and messages that never become whole."""
+        unlock = wire.request("personal_unlockAccount", owner, self.password)
+        begun, not_json = unlock[:-2], unlock[:-2] + b"}]"
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(unlock)
+        for transport in wire.TRANSPORTS:
+            with transport(node, token=token(node)) as connection:
+                assert wire.code_of(wire.ask(connection, not_json))[0] == -32700
+        for transport, pieces in (
+            (wire.Http, [head + b"%s\r\n" + begun]),
+            (wire.Http, [head + b"%s\r\n", begun[:-3], begun[-3:]]),
+            (wire.WebSocket, [wire.frame(0x81, unlock)[:-2]]),
+            (wire.WebSocket, [wire.frame(0x01, begun)]),
+            (wire.WebSocket, [wire.frame(0x01, begun[:-3]), wire.frame(0x00, begun[-3:])]),
+            (wire.UnixSocket, [begun]),
+        ):
+            with transport(node, token=token(node)) as connection:
+                for piece in pieces:
+                    connection.send(piece.replace(b"%s", connection.authorization) if transport is wire.Http else piece)
+                    time.sleep(0.05)
 
     def over_http(self, body, **options):
         """Sends a request over the connection that stays open, or over a new one if the node has closed it."""

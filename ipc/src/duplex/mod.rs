@@ -29,6 +29,7 @@ use tokio::{
     sync::Semaphore,
     task::JoinSet,
 };
+use zeroize::Zeroize as _;
 
 pub(crate) use half::{Half, wait_until_read_closed, wait_until_write_closed};
 pub(crate) use limits::DuplexLimits;
@@ -195,7 +196,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             () = shared.outgoing.is_empty() => {}
         }
         if is_refused {
-            linger(&mut reader, self.buffer).await;
+            self.buffer.as_mut().zeroize();
+            linger(&mut reader, std::mem::take(&mut self.buffer)).await;
         }
         Ok(())
     }
@@ -470,6 +472,13 @@ impl<S: RpcService> Shared<S> {
         let tasks = tasks.as_mut()?;
         while tasks.try_join_next().is_some() {}
         Some(tasks.spawn(task))
+    }
+}
+
+/// Wipes an unfinished or invalid message: it may contain a password.
+impl<S: RpcService, F> Drop for Connection<S, F> {
+    fn drop(&mut self) {
+        self.buffer.as_mut().zeroize();
     }
 }
 

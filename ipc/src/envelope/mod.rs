@@ -221,6 +221,8 @@ impl<S: RpcService> Dispatcher<S> {
         let message = match self.parse(&body.bytes) {
             Parsed::Empty => return None,
             Parsed::Truncated | Parsed::Invalid(_) => {
+                // Whether it contains a secret is unknown.
+                buffers.wipe_later(body.bytes);
                 return Some(Reply::failure_without_request(&failures::parse_error()));
             }
             Parsed::Message(message) => message,

@@ -418,18 +418,18 @@ async fn read_body(
         hold(first.len()).map_err(BodyError::TooMuch)?;
         return Ok(MessageText { bytes: first.slice(..first.len().min(max)), memory });
     }
-    let mut whole = BytesMut::from(&first[..]);
-    let mut last = first;
+    let mut unfinished = UnfinishedBody { whole: BytesMut::from(&first[..]), last: first, buffers };
     while let Some(piece) = next_piece(body).await? {
+        let UnfinishedBody { whole, last, .. } = &mut unfinished;
         let room = max - whole.len();
         let added = piece.len().min(room);
         if whole.capacity() - whole.len() < added {
             let larger = (2 * whole.capacity()).max(whole.len() + added);
             hold(larger).map_err(BodyError::TooMuch)?;
-            grow(&mut whole, larger);
+            grow(whole, larger);
         }
         whole.extend_from_slice(&piece[..added]);
-        let read = std::mem::replace(&mut last, piece);
+        let read = std::mem::replace(last, piece);
         if whole.len() <= ALWAYS_WIPED_BODY {
             buffers.wipe_later(read);
         }
@@ -437,10 +437,27 @@ async fn read_body(
             break;
         }
     }
+    let (whole, last) = (std::mem::take(&mut unfinished.whole), std::mem::take(&mut unfinished.last));
     if whole.len() <= ALWAYS_WIPED_BODY {
         buffers.wipe_later(last);
     }
     Ok(MessageText { bytes: whole.freeze(), memory })
+}
+
+/// The pieces of a body that have arrived. They are wiped if the rest never arrives.
+struct UnfinishedBody<'a> {
+    whole: BytesMut,
+    last: Bytes,
+    buffers: &'a UsedBuffers,
+}
+
+impl Drop for UnfinishedBody<'_> {
+    fn drop(&mut self) {
+        self.whole.as_mut().zeroize();
+        if !self.last.is_empty() {
+            self.buffers.wipe_later(std::mem::take(&mut self.last));
+        }
+    }
 }
 
 /// Moves a body into a buffer of `capacity` bytes, and wipes its old buffer unless it is large.

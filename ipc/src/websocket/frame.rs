@@ -6,6 +6,7 @@
 //! be wiped, and none can drop a message that has begun. docs/performance-history.md has their measurements.
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use zeroize::Zeroize as _;
 
 /// Maximum length of the reason in a close frame, bytes (RFC 6455, 5.5): 125 with the code.
 const MAX_REASON: usize = 123;
@@ -179,6 +180,15 @@ impl Decoder {
                 self.fragments = Some(fragments);
                 None
             }
+        }
+    }
+}
+
+/// Wipes an unfinished message: it may contain a password.
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        if let Some(fragments) = &mut self.fragments {
+            fragments.as_mut().zeroize();
         }
     }
 }
@@ -389,7 +399,7 @@ mod tests {
             let mut decoder = Decoder::new(64);
             let mut buffer = BytesMut::from(&bytes[..]);
             while !matches!(decoder.next(&mut buffer), Decoded::More | Decoded::Violation(_) | Decoded::Closed(_)) {}
-            proptest::prop_assert!(decoder.fragments.map_or(0, |fragments| fragments.len()) <= 64);
+            proptest::prop_assert!(decoder.fragments.as_ref().map_or(0, BytesMut::len) <= 64);
         }
     }
 }

@@ -10,6 +10,7 @@ mod origin;
 use std::{collections::VecDeque, time::Duration};
 
 use bytes::{Bytes, BytesMut};
+use zeroize::Zeroize as _;
 
 use crate::{
     duplex::{DuplexLimits, Encode, Framing, Incoming},
@@ -86,12 +87,16 @@ impl<S: RpcService> Framing for Messages<S> {
             Decoded::Pong(pong) => Incoming::Control(pong),
             Decoded::Closed(answer) => Incoming::Leave { goodbye: Some(answer) },
             Decoded::Violation(code) => Incoming::Refuse { goodbye: code.frame() },
-            Decoded::Message(text) => match self.dispatcher.parse(&text) {
+            Decoded::Message(mut text) => match self.dispatcher.parse(&text) {
                 Parsed::Message(message) => Incoming::Message(self.dispatcher.sealed_text(text, &message), message),
                 // The reference drops the connection without a close frame, and without any reply if the message is
-                // empty or cut off.
-                Parsed::Empty | Parsed::Truncated => Incoming::Finish { reply: None, goodbye: None },
+                // empty or cut off. Whether it contains a secret is unknown.
+                Parsed::Empty | Parsed::Truncated => {
+                    text.as_mut().zeroize();
+                    Incoming::Finish { reply: None, goodbye: None }
+                }
                 Parsed::Invalid(error) => {
+                    text.as_mut().zeroize();
                     let reply = Reply::failure_without_request(&failures::syntax(error.0));
                     Incoming::Finish { reply: Some(reply), goodbye: None }
                 }
