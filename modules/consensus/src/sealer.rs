@@ -16,7 +16,7 @@ use std::{
 use tenon_api::{
     Address, B256, BlockProducer, BlockProductionError, Bytes, ChainReader, Head, PendingTransactions, RecoveredBlock,
     RecoveredTransaction, SealAttributes, StoreError, Transaction, TransactionPayload, U256,
-    messages::TransactionPending,
+    messages::{ModuleChanged, ModuleOperation, TransactionPending},
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
@@ -289,6 +289,8 @@ pub struct SealerWaker {
     on_demand: SealingOnDemand,
     /// Created before the sealer starts, so that no transaction is missed.
     pending: Subscription<TransactionPending>,
+    /// A pool that is enabled again may have transactions, which it has announced before.
+    modules: Subscription<ModuleChanged>,
 }
 
 impl SealerWaker {
@@ -310,6 +312,12 @@ impl SealerWaker {
                 delivery = self.pending.next() => {
                     let Some(Delivery::Event(_) | Delivery::Missed(_)) = delivery else { return };
                 }
+                delivery = self.modules.next() => match delivery {
+                    // A round without transactions costs little, so the module's name does not matter.
+                    Some(Delivery::Event(changed)) if changed.report.operation != ModuleOperation::Enable => continue,
+                    Some(Delivery::Event(_) | Delivery::Missed(_)) => {}
+                    None => return,
+                },
                 () = failures.failed_for(RETRY_INTERVAL), if has_sealer => {}
             }
             has_sealer = self.trigger.request_round();
@@ -350,7 +358,7 @@ pub fn spawn_sealer(
     ports: SealerPorts,
     on_demand: &SealingOnDemand,
 ) -> Result<SealerWaker, SpawnError> {
-    let pending = bus.subscribe::<TransactionPending>();
+    let (pending, modules) = (bus.subscribe::<TransactionPending>(), bus.subscribe::<ModuleChanged>());
     let (mode, makes_first_block_at_once) = (options.mode, options.makes_first_block_at_once);
     let is_woken = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&is_woken);
@@ -372,7 +380,7 @@ pub fn spawn_sealer(
     if mode == SealMode::OnTransaction {
         on_demand.begin(trigger.clone());
     }
-    Ok(SealerWaker { mode, makes_first_block_at_once, trigger, on_demand: on_demand.clone(), pending })
+    Ok(SealerWaker { mode, makes_first_block_at_once, trigger, on_demand: on_demand.clone(), pending, modules })
 }
 
 #[cfg(test)]

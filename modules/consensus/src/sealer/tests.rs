@@ -4,7 +4,10 @@ mod waiting;
 
 use std::sync::{Mutex, atomic::AtomicUsize};
 
-use tenon_api::{ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature, messages::SealingChange};
+use tenon_api::{
+    ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature,
+    messages::{ModuleReport, ModuleState, SealingChange},
+};
 use tenon_chain::Fork;
 
 use super::*;
@@ -219,6 +222,44 @@ async fn the_waker_wakes_the_actor_at_the_start_and_for_each_event() {
 
     waking.abort();
     assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_waker_wakes_the_actor_when_a_module_such_as_the_pool_is_enabled() {
+    let (network, ports, mut made) = network(vec![transaction(0)], 9);
+    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
+    let waker =
+        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
+    let waking = tokio::spawn(waker.run());
+    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
+
+    // The pool announced the transaction before it was disabled, and does not announce it again.
+    network.pool.lock().unwrap().push(transaction(1));
+    bus.publish(ModuleChanged { report: report_of_pool(ModuleOperation::Enable) });
+    assert_eq!(made.recv().await.unwrap().header.number, 2);
+
+    waking.abort();
+    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+}
+
+fn report_of_pool(operation: ModuleOperation) -> ModuleReport {
+    ModuleReport {
+        module: "pool".to_owned(),
+        operation,
+        state: ModuleState::Enabled,
+        reason: None,
+        old: None,
+        new: None,
+        running_calls: 0,
+        cancelled_calls: 0,
+        abandoned_calls: 0,
+        kept_subscriptions: 0,
+        closed_subscriptions: 0,
+        drain_micros: 0,
+        total_micros: 0,
+        is_draining: false,
+        dependants: Vec::new(),
+    }
 }
 
 #[tokio::test]
