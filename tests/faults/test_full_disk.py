@@ -230,6 +230,35 @@ def test_a_start_on_a_full_disk_says_how_much_to_free():
         check_recovered(path / "data", shown, int(shown["number"], 16))
 
 
+def test_plugins_whose_copies_did_not_fit_at_the_start_start_once_there_is_space():
+    with folder() as path, memory_disk(path / "data" / "plugins", "1m") as enlarge:
+        with Node("dev", datadir=path / "data") as node:
+            log = lambda: node.log_path.read_text(errors="replace")
+            assert "cannot copy the library: No space left on device" in log()
+            assert "the module starts once there is space on the disk" in log()
+            status, health = node.health()
+            assert status == 503 and health["plugins"]["state"] == "failed", health
+            with pytest.raises(RpcError, match="does not exist/is not available"):
+                node.call("eth_blockNumber")
+
+            enlarge("3g")
+            begun = time.monotonic()
+            while "enabled" != module_state(path / "data", "eth") or "failed" in run("module", "list", "--datadir", path / "data").stdout:
+                assert time.monotonic() - begun < 60, "no plugin started though there is space"
+                time.sleep(0.5)
+            recovery = time.monotonic() - begun
+            assert node.call("eth_blockNumber") == "0x0"
+            assert "started, since there is space on the disk now" in log()
+            assert node.stop() == 0
+        tell("disk", "no space for the plugins at the start", 1, f"they started {recovery:.1f} s after there was space", "without a new start")
+
+
+def module_state(datadir, name):
+    """The state of a module; `None` while the plugin `admin` is off."""
+    told = run("module", "info", name, "--json", "--datadir", datadir, check=False)
+    return json.loads(told.stdout)["state"] if told.returncode == 0 else None
+
+
 def check_named(stopped):
     """The command's own error, its last line, names the cause."""
     *_, error = stopped.stderr.splitlines()

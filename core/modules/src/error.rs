@@ -1,6 +1,6 @@
 //! Why an operation on a module failed.
 
-use std::path::PathBuf;
+use std::{io::ErrorKind, path::PathBuf};
 
 use tenon_api::{BusError, Capability};
 use tenon_host::HostError;
@@ -218,6 +218,12 @@ impl ModuleError {
 }
 
 /// Capabilities that an operator may have to grant a plugin that did not start.
+    /// Whether the disk had no space for the copy of a library.
+    pub(crate) fn lacks_space(&self) -> bool {
+        let Self::Host(HostError::File { reason, .. }) = self else { return false };
+        matches!(reason.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    }
+
 fn missing_grants(missing: &[Capability]) -> String {
     if missing.is_empty() {
         return String::new();

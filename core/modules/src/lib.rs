@@ -40,6 +40,7 @@ mod register;
 mod register_options;
 mod reports;
 mod shutdown;
+mod space_retry;
 mod start;
 mod storage_use;
 mod timed;

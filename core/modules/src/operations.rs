@@ -206,7 +206,11 @@ impl ModuleRegister {
         Ok(self.report(name, ModuleOperation::Load, ModuleState::Loaded, started))
     }
 
-    async fn enable_module(self: &Arc<Self>, name: &str, started: Instant) -> Result<ModuleReport, ModuleError> {
+    pub(crate) async fn enable_module(
+        self: &Arc<Self>,
+        name: &str,
+        started: Instant,
+    ) -> Result<ModuleReport, ModuleError> {
         let (plan, build, is_path_configured) = {
             let modules = self.modules.lock();
             let module = modules.get(name)?;
@@ -258,7 +262,7 @@ impl ModuleRegister {
         Ok(self.report(&name, operation, ModuleState::Enabled, started))
     }
 
-    fn note_failure(&self, name: &str, reason: String, started: Instant) {
+    pub(crate) fn note_failure(&self, name: &str, reason: String, started: Instant) {
         {
             let mut modules = self.modules.lock();
             let Some(module) = modules.by_name.get_mut(name) else { return };

@@ -54,6 +54,8 @@ pub(crate) enum State {
     Disabled,
     Failed(String),
 }
+    /// Failed at the start of the node, because there was no space for the copy of its library or of one that it needs.
+    LacksSpace(String),
 
 /// A plugin that the host knows.
 pub(crate) struct KnownPlugin {
@@ -85,11 +87,16 @@ impl KnownPlugin {
             State::Loaded => ModuleState::Loaded,
             State::Enabled(_) => ModuleState::Enabled,
             State::Disabled => ModuleState::Disabled,
-            State::Failed(_) => ModuleState::Failed,
+            State::Failed(_) | State::LacksSpace(_) => ModuleState::Failed,
         }
     }
 
     /// All facts about it except its storage use, which requires the database.
+    /// Whether it starts once there is space on the disk.
+    pub(crate) const fn lacks_space(&self) -> bool {
+        matches!(self.state, State::LacksSpace(_))
+    }
+
     pub(crate) fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
         let needs = self.build.iter().flat_map(|build| &build.manifest.needs).map(ToString::to_string).collect();
         let running = self.running();
@@ -98,7 +105,10 @@ impl KnownPlugin {
         ModuleInfo {
             name: self.plan.name.clone(),
             state: if failure.is_some() { ModuleState::Failed } else { self.state() },
-            reason: if let State::Failed(reason) = &self.state { Some(reason.clone()) } else { failure },
+            reason: match &self.state {
+                State::Failed(reason) | State::LacksSpace(reason) => Some(reason.clone()),
+                _ => failure,
+            },
             needs,
             needed_by,
             faults: running.map(|running| running.faults()).unwrap_or_default(),
@@ -138,6 +148,12 @@ impl KnownPlugins {
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&KnownPlugin, ModuleError> {
+    /// Whether the error of a module that did not start ends once there is space on the disk.
+    pub(crate) fn is_for_lack_of_space(&self, name: &str, error: &ModuleError) -> bool {
+        let others_lack_space = || self.by_name.iter().any(|(other, module)| other != name && module.lacks_space());
+        error.lacks_space() || (matches!(error, ModuleError::Needs { .. }) && others_lack_space())
+    }
+
         self.by_name.get(name).ok_or_else(|| self.unknown(name))
     }
 

@@ -171,7 +171,14 @@ impl ModuleRegister {
     }
 
     fn note_not_started(&self, plan: &PluginPlan, error: ModuleError) -> Result<(), ModuleError> {
-        let state = failed(plan, error)?;
+        let waits = self.modules.lock().is_for_lack_of_space(&plan.name, &error);
+        let state = match failed(plan, error)? {
+            State::Failed(reason) if waits => {
+                tracing::warn!(module = plan.name, "the module starts once there is space on the disk");
+                State::LacksSpace(format!("{reason}; it starts once there is space on the disk"))
+            }
+            state => state,
+        };
         self.modules.lock().get_mut(&plan.name)?.state = state;
         Ok(())
     }
@@ -229,9 +236,77 @@ fn run_in_parallel<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sy
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        env, io,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+    };
+
+    use tenon_api::messages::{ModuleChange, ModuleState};
+    use tenon_bus::Bus;
+    use tenon_host::HostError;
 
     use super::*;
+    use crate::ModuleOptions;
+
+    /// A register with a plugin for whose copy the start found no space.
+    fn without_space() -> (Arc<ModuleRegister>, tempfile::TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = ModuleOptions::new(folder.path().join("cache"), Duration::from_secs(2), 16);
+        options.vouches_for_all = true;
+        let register = ModuleRegister::new(Bus::new(), options);
+        // A dev-dependency, whose library cargo puts next to the test program.
+        let library = env::current_exe().unwrap().with_file_name("libtenon_example_hello.so");
+        let plan = PluginPlan::new("hello", library);
+        register.start(&[PluginPlan { is_enabled: false, ..plan.clone() }]).unwrap();
+        let reason = io::ErrorKind::StorageFull.into();
+        let error = HostError::File { path: folder.path().to_owned(), action: "cannot copy the library", reason };
+        register.note_not_started(&plan, error.into()).unwrap();
+        (register, folder)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_without_space_for_its_copy_starts_once_there_is_space() {
+        let (register, _folder) = without_space();
+        let failed = register.info("hello").unwrap();
+
+        register.clone().start_when_there_is_space().await;
+
+        assert_eq!(failed.state, ModuleState::Failed);
+        let reason = failed.reason.unwrap();
+        assert!(
+            reason.ends_with("cannot copy the library: no storage space; it starts once there is space on the disk"),
+            "{reason}"
+        );
+        assert_eq!(register.info("hello").unwrap().state, ModuleState::Enabled);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_without_space_that_the_operator_enables_or_disables_is_left_alone() {
+        for (change, state) in
+            [(ModuleChange::Enable, ModuleState::Enabled), (ModuleChange::Unload, ModuleState::Unloaded)]
+        {
+            let (register, _folder) = without_space();
+
+            register.change("hello", change, true).await.unwrap();
+            register.clone().start_when_there_is_space().await;
+
+            assert_eq!(register.info("hello").map_or(ModuleState::Unloaded, |info| info.state), state);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_plugin_that_fails_for_another_reason_when_there_is_space_is_not_tried_again() {
+        let (register, _folder) = without_space();
+        register.modules.lock().get_mut("hello").unwrap().plan.path = "/nowhere/hello.so".into();
+
+        register.clone().start_when_there_is_space().await;
+
+        let reason = register.info("hello").unwrap().reason.unwrap();
+        assert!(reason.starts_with("plugin /nowhere/hello.so: cannot open the library"), "{reason}");
+    }
 
     #[test]
     fn work_runs_concurrently_within_a_limit_and_results_come_in_order() {

@@ -231,6 +231,7 @@ async fn begin_serving(
 
     modules::start_plugins(register, &plan.settings)?;
     tasks.spawn(Arc::clone(register).end_on_time());
+    tasks.spawn(Arc::clone(register).start_when_there_is_space());
     front_ends.open_fixed().await?;
     register.start_actors(ActorStage::AfterPlugins).await.map_err(module_start_error)?;
     // So that the first answer of `/health` includes failed modules.
