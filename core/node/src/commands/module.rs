@@ -211,15 +211,14 @@ fn changed(node: &NodeClient, done: &ModuleReport, is_json: bool) -> Result<(), 
 
 /// Starts a module, and shows when it ends if it is limited.
 fn enable(node: &NodeClient, name: &str, seconds: Option<u64>, is_json: bool) -> Result<(), Stop> {
-    let options = seconds.map(|seconds| EnableOptions { seconds });
-    show(&node.answer(node.enable_module(name, options))?, is_json, report)?;
-    match seconds {
-        Some(seconds) if !is_json => print(format!("  disabled in    {}\n", time(seconds)).as_bytes()),
-        _ => Ok(()),
-    }
+    let Some(seconds) = seconds else {
+        return switch(node, name, ModuleState::Enabled, || node.answer(node.enable_module(name, None)), is_json);
+    };
+    show(&node.answer(node.enable_module(name, Some(EnableOptions { seconds })))?, is_json, report)?;
+    if is_json { Ok(()) } else { print(format!("  disabled in    {}\n", time(seconds)).as_bytes()) }
 }
 
-/// The answer for a module that was stopped already.
+/// The answer for a module that is in the wanted state already.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Unchanged<'a> {
@@ -229,15 +228,27 @@ struct Unchanged<'a> {
     is_unchanged: bool,
 }
 
-/// Stops a module. Succeeds if it is already stopped, unless the node reports that it could not store the choice.
+/// Stops a module.
 fn disable(node: &NodeClient, name: &str, is_json: bool) -> Result<(), Stop> {
+    switch(node, name, ModuleState::Disabled, || node.answer(node.disable_module(name)), is_json)
+}
+
+/// Starts or stops a module. Succeeds if it is in that state already, unless the node reports that it could not store
+/// the choice.
+fn switch(
+    node: &NodeClient,
+    name: &str,
+    state: ModuleState,
+    change: impl FnOnce() -> Result<ModuleReport, Stop>,
+    is_json: bool,
+) -> Result<(), Stop> {
     // Problems with the name are reported below.
-    let was_disabled = node.answer(node.module_info(name)).is_ok_and(|module| module.state == ModuleState::Disabled);
-    match node.answer(node.disable_module(name)) {
-        Err(Stop::Failure(reason)) if was_disabled && reason.ends_with(" is disabled already") => {
-            let answer =
-                Unchanged { module: name, operation: "disable", state: ModuleState::Disabled, is_unchanged: true };
-            show(&answer, is_json, |answer| format!("{} is disabled already\n", answer.module))
+    let was_so = node.answer(node.module_info(name)).is_ok_and(|module| module.state == state);
+    match change() {
+        Err(Stop::Failure(reason)) if was_so && reason.ends_with(&format!(" is {} already", state.name())) => {
+            let operation = if state == ModuleState::Enabled { "enable" } else { "disable" };
+            let answer = Unchanged { module: name, operation, state, is_unchanged: true };
+            show(&answer, is_json, |answer| format!("{} is {} already\n", answer.module, answer.state.name()))
         }
         answer => show(&answer?, is_json, report),
     }
