@@ -28,6 +28,7 @@ mod ports;
 pub mod primitives;
 mod request_error;
 mod schema;
+mod shown_text;
 mod space;
 
 pub use allowance::{Allowance, Unlimited};
@@ -51,4 +52,5 @@ pub use request_error::{
     UrlProblem, WalletFeature,
 };
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
+pub use shown_text::{beginning_of, shown_name};
 pub use space::{PluginSpaces, SpaceError, SpaceLimits};

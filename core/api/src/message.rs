@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::shown_name;
+
 /// The stable number of a message type. Numbers are assigned once and never reused.
 ///
 /// Requests use `0x0001..=0x7fff`, grouped by the module that answers; events use [`Topic::FIRST_EVENT`] to `0xffff`.
@@ -106,6 +108,7 @@ impl Capability {
                 (_, Some(capability)) => vec![capability],
                 (_, None) => {
                     let known = Self::ALL.map(Self::name).join(", ");
+                    let name = shown_name(name);
                     return Err(format!(
                         "there is no capability `{name}`; there are: {known}, and `all` for all but Sign \
                         and Administer"

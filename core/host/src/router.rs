@@ -513,11 +513,9 @@ impl Router {
                     .filter(|plugin| !routes.refuses_subscriptions(plugin, caller))
                     .ok_or_else(|| Failure::method_not_found(&subscribe_of(namespace)))?;
                 let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
-                let (index, _) = kinds.find(|(_, known)| *known == kind).ok_or_else(|| Failure {
-                    code: FailureCode::METHOD_NOT_FOUND,
-                    message: format!("no \"{kind}\" subscription in {namespace} namespace"),
-                    data: None,
-                })?;
+                let (index, _) = kinds
+                    .find(|(_, known)| *known == kind)
+                    .ok_or_else(|| Failure::subscription_not_found(namespace, kind))?;
                 match Ticket::take(plugin, Kind::Stream) {
                     Ok(ticket) => return Ok((ticket, index)),
                     Err(Entry::Held) => Arc::clone(plugin),

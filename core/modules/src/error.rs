@@ -156,6 +156,14 @@ pub enum ModuleError {
         /// The given text.
         name: String,
     },
+    /// The path is longer than the system allows.
+    #[error("plugin {beginning}: a path has at most {max} bytes")]
+    LongPath {
+        /// Its beginning.
+        beginning: String,
+        /// Maximum length, in bytes.
+        max: usize,
+    },
     /// A file whose name gives no module name.
     #[error("plugin {}: the library is not named NAME.so or libNAME.so; give the name of the module too", path.display())]
     NamelessFile {
@@ -210,6 +218,12 @@ pub enum ModuleError {
 }
 
 impl ModuleError {
+    /// Whether the disk had no space for the copy of a library.
+    pub(crate) fn lacks_space(&self) -> bool {
+        let Self::Host(HostError::File { reason, .. }) = self else { return false };
+        matches!(reason.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    }
+
     /// The error for a plugin with the name of a module actor.
     pub(crate) fn name_of_actor(name: &str) -> Self {
         let problem = "is a part of the node; give the library another name".to_owned();
@@ -218,12 +232,6 @@ impl ModuleError {
 }
 
 /// Capabilities that an operator may have to grant a plugin that did not start.
-    /// Whether the disk had no space for the copy of a library.
-    pub(crate) fn lacks_space(&self) -> bool {
-        let Self::Host(HostError::File { reason, .. }) = self else { return false };
-        matches!(reason.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-    }
-
 fn missing_grants(missing: &[Capability]) -> String {
     if missing.is_empty() {
         return String::new();

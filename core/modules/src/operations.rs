@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::messages::{ModuleChange, ModuleChanged, ModuleOperation, ModuleReport, ModuleState, ModuleTerms};
+use tenon_api::{
+    messages::{ModuleChange, ModuleChanged, ModuleOperation, ModuleReport, ModuleState, ModuleTerms},
+    shown_name,
+};
 use tokio::time::Instant;
 
 pub use applied_settings::AppliedPlan;
@@ -30,6 +33,8 @@ use crate::{
 const STOP_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum length of a module name.
 const MAX_NAME: usize = 64;
+/// Maximum length of a path, bytes: that of the system.
+const MAX_PATH: usize = 4096;
 
 /// The operator's arguments for loading or replacing a module.
 struct LoadArguments {
@@ -99,6 +104,11 @@ impl ModuleRegister {
         change: ModuleChange,
         waits_for_drain: bool,
     ) -> Result<ModuleReport, ModuleError> {
+        if let ModuleChange::Load { path: Some(path), .. } | ModuleChange::Replace { path: Some(path), .. } = &change
+            && path.len() > MAX_PATH
+        {
+            return Err(ModuleError::LongPath { beginning: shown_name(path), max: MAX_PATH });
+        }
         // Without a given name, a loaded library has the name of its file.
         let name = match &change {
             ModuleChange::Load { path: Some(path), .. } if name.is_empty() => library_name(Path::new(path))
@@ -372,7 +382,7 @@ fn check_name(name: &str) -> Result<(), ModuleError> {
     if !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(is_good) {
         return Ok(());
     }
-    Err(ModuleError::BadName { name: name.to_owned() })
+    Err(ModuleError::BadName { name: shown_name(name) })
 }
 
 fn with_ended(report: ModuleReport, ended: Ended) -> ModuleReport {

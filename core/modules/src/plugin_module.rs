@@ -9,6 +9,7 @@ use std::{
 use tenon_api::{
     Capability,
     messages::{LibraryDetails, ModuleBuild, ModuleDetails, ModuleInfo, ModuleState, PluginDetails},
+    shown_name,
 };
 
 use tenon_host::{CheckedLibrary, Manifest, RunningPlugin, Trust};
@@ -53,9 +54,9 @@ pub(crate) enum State {
     Enabled(Arc<RunningPlugin>),
     Disabled,
     Failed(String),
-}
     /// Failed at the start of the node, because there was no space for the copy of its library or of one that it needs.
     LacksSpace(String),
+}
 
 /// A plugin that the host knows.
 pub(crate) struct KnownPlugin {
@@ -91,12 +92,12 @@ impl KnownPlugin {
         }
     }
 
-    /// All facts about it except its storage use, which requires the database.
     /// Whether it starts once there is space on the disk.
     pub(crate) const fn lacks_space(&self) -> bool {
         matches!(self.state, State::LacksSpace(_))
     }
 
+    /// All facts about it except its storage use, which requires the database.
     pub(crate) fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
         let needs = self.build.iter().flat_map(|build| &build.manifest.needs).map(ToString::to_string).collect();
         let running = self.running();
@@ -147,13 +148,13 @@ impl KnownPlugins {
         self.by_name.values().filter_map(|module| Some(module.build.as_ref()?.library.copy.clone())).collect()
     }
 
-    pub(crate) fn get(&self, name: &str) -> Result<&KnownPlugin, ModuleError> {
     /// Whether the error of a module that did not start ends once there is space on the disk.
     pub(crate) fn is_for_lack_of_space(&self, name: &str, error: &ModuleError) -> bool {
         let others_lack_space = || self.by_name.iter().any(|(other, module)| other != name && module.lacks_space());
         error.lacks_space() || (matches!(error, ModuleError::Needs { .. }) && others_lack_space())
     }
 
+    pub(crate) fn get(&self, name: &str) -> Result<&KnownPlugin, ModuleError> {
         self.by_name.get(name).ok_or_else(|| self.unknown(name))
     }
 
@@ -166,7 +167,7 @@ impl KnownPlugins {
 
     fn unknown(&self, name: &str) -> ModuleError {
         let known: Vec<_> = self.by_name.keys().map(String::as_str).collect();
-        ModuleError::Unknown { name: name.to_owned(), known: known.join(", ") }
+        ModuleError::Unknown { name: shown_name(name), known: known.join(", ") }
     }
 
     pub(crate) fn running(&self) -> impl Iterator<Item = &Arc<RunningPlugin>> {

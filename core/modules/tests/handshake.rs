@@ -5,7 +5,10 @@ mod support;
 use std::fs;
 
 use support::{TestModules, c_plugin, library_of, plugin_of, rust_plugin, text};
-use tenon_api::Capability;
+use tenon_api::{
+    Capability,
+    messages::{ModuleChange, ModuleTerms},
+};
 use tenon_host::{Caller, HostError};
 use tenon_modules::ModuleError;
 
@@ -38,6 +41,22 @@ fn every_mismatch_is_refused_by_its_name() {
 
         assert!(error.contains(words), "{flags:?}: {error}");
         assert!(error.contains("libplugin_in_c.so"), "it names the file: {error}");
+    }
+}
+
+#[tokio::test]
+async fn long_names_and_paths_are_repeated_only_at_their_beginning() {
+    let test = TestModules::new();
+    let long = "x".repeat(1 << 20);
+    let load =
+        |path: Option<String>| ModuleChange::Load { path, settings: None, is_enabled: true, terms: ModuleTerms::NONE };
+
+    let unknown = test.modules.info(&long).unwrap_err();
+    let misnamed = test.modules.change(&long, load(None), true).await.unwrap_err();
+    let misplaced = test.modules.change("long", load(Some(format!("/{long}.so"))), true).await.unwrap_err();
+
+    for error in [unknown, misnamed, misplaced].map(|error| error.to_string()) {
+        assert!(error.len() < 500 && error.contains('…'), "{error}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 use tempfile::NamedTempFile;
 use tenon_api::messages::{ExportChain, ImportChain, ReadRequestFile};
-use tenon_api::{BlockNumber, BusError, ChainReader, RequestError};
+use tenon_api::{BlockNumber, BusError, ChainReader, RequestError, shown_name};
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
 use tenon_config::Settings;
 use tenon_execution::ChainHandle;
@@ -89,6 +89,9 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
+/// Maximum length of a path in a request, bytes: that of the system.
+const MAX_PATH: usize = 4096;
+
 /// Maximum length of a profile's name, bytes.
 const MAX_NAME: usize = 128;
 
@@ -104,7 +107,7 @@ pub(crate) enum RequestFileError {
         comma_separated(folders)
     )]
     OutsideFolders {
-        /// The name in the request.
+        /// The beginning of the name in the request.
         name: String,
         /// The folders for requests.
         folders: Vec<PathBuf>,
@@ -112,7 +115,7 @@ pub(crate) enum RequestFileError {
     /// Only the node may use the path.
     #[error("{name}: {reason}")]
     BelongsToNode {
-        /// The name in the request.
+        /// The beginning of the name in the request.
         name: String,
         /// See [`OwnPaths::refusal`].
         reason: String,
@@ -207,7 +210,10 @@ impl RequestFolders {
     /// # Errors
     /// If it is elsewhere, after resolving links and dots, or belongs to the node.
     fn place(&self, name: &str) -> Result<PathBuf, RequestFileError> {
-        let refusal = || RequestFileError::OutsideFolders { name: name.to_owned(), folders: self.folders.clone() };
+        let refusal = || RequestFileError::OutsideFolders { name: shown_name(name), folders: self.folders.clone() };
+        if name.len() > MAX_PATH {
+            return Err(refusal());
+        }
         let first = self.folders.first().ok_or_else(refusal)?;
         let asked = first.join(name);
         let (parent, file) = asked.parent().zip(asked.file_name()).ok_or_else(refusal)?;
@@ -222,7 +228,7 @@ impl RequestFolders {
         }
         match self.own.refusal(&real) {
             None => Ok(real),
-            Some(reason) => Err(RequestFileError::BelongsToNode { name: name.to_owned(), reason }),
+            Some(reason) => Err(RequestFileError::BelongsToNode { name: shown_name(name), reason }),
         }
     }
 
@@ -496,6 +502,10 @@ mod tests {
         assert!(matches!(&cut, BusError::Module(RequestError::UnreadableFile { .. })), "{cut:?}");
         assert!(read("../first/plain", 1 << 30).is_ok(), "a path that stays inside");
         assert!(read("/etc/passwd", 1 << 30).unwrap_err().to_string().contains("these folders only"));
+        for long in ["x".repeat(1 << 20), format!("/etc/{}/x", "x".repeat(1000))] {
+            let refused = read(&long, 1 << 30).unwrap_err().to_string();
+            assert!(refused.len() < 600 && refused.contains("these folders only"), "{refused}");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) fn notifications_not_supported() -> Failure {
 }
 
 pub(crate) fn no_subscription(kind: &str, namespace: &str) -> Failure {
-    failure(FailureCode::METHOD_NOT_FOUND, format!("no \"{kind}\" subscription in {namespace} namespace"))
+    Failure::subscription_not_found(namespace, kind)
 }
 
 pub(crate) fn subscription_not_found() -> Failure {

@@ -37,7 +37,10 @@ pub(crate) async fn set_exposure(
     let front_end = match front_end.as_str() {
         "http" => FrontEnd::Http,
         "ws" | "websocket" => FrontEnd::WebSocket,
-        other => return Err(Failure::invalid_params(format!("there is no front-end {other:?}: http or websocket"))),
+        other => {
+            let other = shown_name(other);
+            return Err(Failure::invalid_params(format!("there is no front-end {other:?}: http or websocket")));
+        }
     };
     let is_reset = options.is_none();
     let none = ExposureOptions { namespaces: None, denied_methods: None, token_namespaces: None, seconds: None };

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tenon_api::{
     ActorError, BusError, RequestError, SpaceError,
     abi::{CODE_CALLEE_CRASHED, CODE_CRASHED},
+    beginning_of,
     codec::{CodecError, MAX_REQUEST_ITEMS},
 };
 
@@ -16,6 +17,9 @@ use crate::error_texts::{
 
 /// The text of a panic (`docs/spec/rpc-eth.md` 3.3).
 const CRASHED_TEXT: &str = "method handler crashed";
+
+/// Maximum length of a method's name in an error, in characters. The reference repeats all of it.
+const MAX_SHOWN_METHOD: usize = 1024;
 
 /// JSON-RPC error codes that clients of this chain family know (`docs/spec/rpc-eth.md` 3.3).
 ///
@@ -94,7 +98,16 @@ impl Failure {
 
     /// A method is unknown, disabled or not exposed, code `-32601`; with the reference's text (`docs/spec/rpc-eth.md` 3.3).
     pub fn method_not_found(method: &str) -> Self {
-        let message = format!("the method {method} does not exist/is not available");
+        let (beginning, dots) = beginning_of(method, MAX_SHOWN_METHOD);
+        let message = format!("the method {beginning}{dots} does not exist/is not available");
+        Self { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
+    }
+
+    /// A namespace has no such kind of subscription, code `-32601`; with the reference's text (`docs/spec/rpc-eth.md` 3.3).
+    pub fn subscription_not_found(namespace: &str, kind: &str) -> Self {
+        let (kind, kind_dots) = beginning_of(kind, MAX_SHOWN_METHOD);
+        let (namespace, dots) = beginning_of(namespace, MAX_SHOWN_METHOD);
+        let message = format!("no \"{kind}{kind_dots}\" subscription in {namespace}{dots} namespace");
         Self { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
     }
 
@@ -208,6 +221,21 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_long_name_of_a_method_or_subscription_is_repeated_only_at_its_beginning() {
+        let (long, shown) = ("x".repeat(1 << 20), format!("{}…", "x".repeat(1024)));
+
+        assert_eq!(
+            Failure::method_not_found(&long).message,
+            format!("the method {shown} does not exist/is not available")
+        );
+        assert_eq!(
+            Failure::subscription_not_found(&long, &long).message,
+            format!("no \"{shown}\" subscription in {shown} namespace")
+        );
+        assert_eq!(Failure::method_not_found(&long[..1024]).message.matches('x').count(), 1024 + 1, "and of `exist`");
+    }
 
     #[test]
     fn errors_of_the_bus_have_the_codes_and_texts_that_clients_know() {

@@ -227,6 +227,57 @@ fn arguments_are_counted_as_the_reference_counts() {
     }
 }
 
+/// Types whose names must not reach clients.
+#[derive(Debug, serde::Deserialize)]
+#[allow(dead_code, reason = "only errors are compared")]
+struct Options {
+    depth: Option<Unit>,
+    range: Option<Pair>,
+    order: Option<Order>,
+    either: Option<Either>,
+    names: Option<Vec<String>>,
+}
+#[derive(Debug, serde::Deserialize)]
+struct Unit;
+#[derive(Debug, serde::Deserialize)]
+#[allow(dead_code, reason = "only errors are compared")]
+struct Pair(u8, u8);
+#[derive(Debug, serde::Deserialize)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only errors are compared")]
+enum Either {
+    Text(String),
+    Switch(bool),
+}
+#[derive(Debug, serde::Deserialize)]
+enum Order {
+    Ascending,
+    #[allow(dead_code, reason = "only errors are compared")]
+    By {
+        key: u8,
+    },
+}
+
+#[test]
+fn errors_about_objects_name_no_types_of_the_program() {
+    check_words::<Json<Options>>(&[
+        ("\"x\"", "json: invalid type: string \"x\", expected an object at line 1 column 3"),
+        ("{\"depth\":1}", "json: invalid type: integer `1`, expected null at line 1 column 10"),
+        ("{\"range\":1}", "json: invalid type: integer `1`, expected an array at line 1 column 10"),
+        (
+            "{\"range\":[1,-2]}",
+            "json: invalid value: integer `-2`, expected a whole number from 0 to 255 at line 1 column 14",
+        ),
+        ("{\"names\":1}", "json: invalid type: integer `1`, expected an array at line 1 column 10"),
+        ("{\"range\":[1]}", "json: invalid length 1, expected an array with 2 elements at line 1 column 12"),
+        ("{\"order\":{\"By\":1}}", "json: invalid type: integer `1`, expected an object at line 1 column 16"),
+        ("{\"either\":1}", "json: the value has none of the possible forms at line 1 column 12"),
+        ("{", "json: EOF while parsing an object at line 1 column 1"),
+    ]);
+    let long = decode::<Json<Options>>(&format!("{:?}", "x".repeat(1 << 20))).unwrap_err();
+    assert_eq!(long, format!("json: invalid type: string \"{}…", "x".repeat(200 - "invalid type: string \"".len())));
+}
+
 proptest! {
     #[test]
     fn quantities_survive_a_round_trip(number: u64) {

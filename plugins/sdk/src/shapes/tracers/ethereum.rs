@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::Failure;
+use crate::{Failure, param::shown_problem};
 use alloy_primitives::aliases::U8;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
@@ -11,7 +11,7 @@ use tenon_api::messages::{
     TraceOptions, Tracer,
 };
 
-use super::{durations::parse_go_duration, invalid, is_name, quoted, read_config, shortened, unknown_name};
+use super::{durations::parse_go_duration, invalid, is_name, quoted, read_config, unknown_name};
 
 /// The tracers by name, with the names that errors of the mux tracer give them.
 const NAMES: [(&str, &str); 8] = [
@@ -194,7 +194,7 @@ fn muxed(name: &str, config: Option<Value>) -> Result<MuxedTracer, String> {
 /// The configuration of a tracer that must have one.
 fn required<T: DeserializeOwned>(config: Option<Value>, shown: &str) -> Result<T, String> {
     let config = config.ok_or_else(|| format!("expected config is missing for tracer '{shown}'"))?;
-    serde_json::from_value(config).map_err(|error| format!("error deserializing config: {}", shortened(&error)))
+    serde_json::from_value(config).map_err(|error| format!("error deserializing config: {}", shown_problem(&error)))
 }
 
 #[cfg(test)]

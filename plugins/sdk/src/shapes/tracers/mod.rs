@@ -10,9 +10,12 @@ mod reference;
 
 use crate::Failure;
 use serde_json::Value;
-use tenon_api::messages::{Profile, TraceOptions};
+use tenon_api::{
+    beginning_of,
+    messages::{Profile, TraceOptions},
+};
 
-use crate::param::RawArgument;
+use crate::param::{RawArgument, shown_problem};
 
 /// Maximum number of JSON values in a tracer's configuration.
 const MAX_CONFIG_VALUES: usize = 10_000;
@@ -62,22 +65,6 @@ fn quoted(text: &str) -> String {
     format!("{beginning:?}{dots}")
 }
 
-/// The text of an error that may repeat a value of the request in full. Of a long text, the beginning.
-fn shortened(problem: &dyn std::fmt::Display) -> String {
-    const MAX_LENGTH: usize = 200;
-    let text = problem.to_string();
-    let (beginning, dots) = beginning_of(&text, MAX_LENGTH);
-    format!("{beginning}{dots}")
-}
-
-/// The first characters of a text, and dots if it has more.
-fn beginning_of(text: &str, max_length: usize) -> (&str, &'static str) {
-    match text.char_indices().nth(max_length) {
-        Some((end, _)) => (text.split_at(end).0, "…"),
-        None => (text, ""),
-    }
-}
-
 /// Reads a tracer's configuration.
 ///
 /// # Errors
@@ -86,12 +73,12 @@ fn read_config(json: &str) -> Result<Value, String> {
     if !RawArgument::new(json).has_at_most_values(MAX_CONFIG_VALUES) {
         return Err(format!("tracerConfig has more than {MAX_CONFIG_VALUES} values"));
     }
-    serde_json::from_str(json).map_err(|error| shortened(&error))
+    serde_json::from_str(json).map_err(|error| shown_problem(&error))
 }
 
 /// The error of a text that is not an options object.
 fn invalid(problem: &dyn std::fmt::Display) -> Failure {
-    Failure::invalid_params(format!("invalid trace options: {}", shortened(problem)))
+    Failure::invalid_params(format!("invalid trace options: {}", shown_problem(problem)))
 }
 
 #[cfg(test)]
