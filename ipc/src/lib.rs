@@ -47,6 +47,7 @@ mod service;
 mod settings;
 mod socket;
 mod start_error;
+mod stop_signals;
 mod token;
 mod traffic;
 mod websocket;

@@ -17,11 +17,12 @@ use crate::{
     access_rules::{HttpRules, WebSocketRules},
     envelope::{Dispatcher, EnvelopeLimits, TaskTurns},
     exposure::{HttpAccess, WebSocketAccess},
-    http::{HealthCheck, HttpServer, HttpSide, LAST_WRITES, Port, Proxies, StopSignals, WebSocketSide},
+    http::{HealthCheck, HttpServer, HttpSide, Port, Proxies, WebSocketSide},
     service::RpcService,
     settings::{HttpSettings, Settings, SocketSettings, WebSocketSettings},
     socket::{self, SocketServer},
     start_error::StartError,
+    stop_signals::{LAST_WRITES, StopSignals},
     token::TokenCheck,
     traffic::Traffic,
 };

@@ -24,9 +24,9 @@ use crate::{
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, wait_until_read_closed},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
-    http::StopSignals,
     refusals::Refusals,
     service::{ClientId, Exposure, Origin, RpcService, Transport},
+    stop_signals::StopSignals,
     traffic::{OpenConnection, TransportTraffic},
 };
 

@@ -128,9 +128,13 @@ pub(crate) fn execution(supervisor: &Arc<Supervisor>) -> ActorModule {
     ActorModule { probe: Some(actor_reports::probe(supervisor, &[CHAIN])), ..module }
 }
 
-/// The voting of a native chain, which cannot be stopped. `signs_with_account`: whether the masternode's key is an account
-/// of the node.
-pub(crate) fn voting(supervisor: &Arc<Supervisor>, signs_with_account: bool) -> ActorModule {
+/// The voting of a native chain, which cannot be stopped. `actors` are the names of its actors. `signs_with_account`: whether the
+/// masternode's key is an account of the node.
+pub(crate) fn voting(
+    supervisor: &Arc<Supervisor>,
+    actors: &'static [&'static str],
+    signs_with_account: bool,
+) -> ActorModule {
     const USES: &[&str] = &["storage", "execution", "pool", "network", "accounts"];
     let without_accounts = USES.split_last().map_or(USES, |(_, others)| others);
     let module = fixed(
@@ -140,7 +144,7 @@ pub(crate) fn voting(supervisor: &Arc<Supervisor>, signs_with_account: bool) -> 
         &[GetVotingPool::TOPIC],
         "it votes and passes on the votes of others, without which no block is made; stop the node instead",
     );
-    ActorModule { probe: Some(actor_reports::probe(supervisor, &[crate::family::voting::ACTOR])), ..module }
+    ActorModule { probe: Some(actor_reports::probe(supervisor, actors)), ..module }
 }
 
 fn fixed(

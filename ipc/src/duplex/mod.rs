@@ -43,9 +43,9 @@ use crate::{
         first_poll_of_message, work_on_message,
     },
     exposure::ConnectionExposure,
-    http::StopSignals,
     idle_timeout::IdleTimeout,
     service::{Notifications as _, Origin, RpcService},
+    stop_signals::StopSignals,
     traffic::{Meter, TransportTraffic},
 };
 

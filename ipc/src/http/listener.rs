@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Port, Step, WebSocketSide,
     conversation::{Conversation, Upgrade},
-    stop_signals::LAST_WRITES,
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
@@ -30,6 +29,7 @@ use crate::{
     exposure::ConnectionExposure,
     refusals::Refusals,
     service::{ClientId, RpcService},
+    stop_signals::LAST_WRITES,
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };

@@ -16,7 +16,6 @@ mod health;
 pub(crate) mod hosts;
 mod listener;
 mod proxies;
-mod stop_signals;
 mod stream;
 
 use std::{
@@ -43,6 +42,7 @@ use crate::{
     envelope::{Dispatcher, EnvelopeLimits, MessageText, UsedBuffers},
     exposure::{Admission, HttpAccess, WebSocketAccess},
     service::{ClientId, Exposure, Origin, RpcService, Transport},
+    stop_signals::StopSignals,
     traffic::TransportTraffic,
     websocket::{WebSocketLimits, handshake},
 };
@@ -60,7 +60,6 @@ pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
 pub use proxies::{Network, NetworkError};
-pub(crate) use stop_signals::{LAST_WRITES, StopSignals};
 
 /// Limits of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,18 +1,12 @@
 //! `tenon genesis`: examines a genesis file without a data folder.
 
-use std::sync::Arc;
-
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use tenon_api::{B256, SealedHeader};
-use tenon_chain::{Genesis, GenesisAccount};
-use tenon_config::{Network, Origin};
+use tenon_api::B256;
 
+use super::genesis_subject::Subject;
 use super::{genesis_checks, genesis_page};
-use crate::bounded_file;
 use crate::commands::print;
 use crate::exit::Stop;
-use crate::family::{NodeFamily, PublicNetwork, family_of, read_genesis};
-use crate::opened_chain::public_genesis;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,48 +14,6 @@ Examples:
   tenon genesis verify genesis.json --expect 0x4a9d…
   tenon genesis show testnet                        print the start of a network as tables
   tenon genesis show genesis.json --json            the same as JSON";
-
-/// A genesis and the facts derived from it.
-pub(super) struct Subject {
-    /// The operator's name for it.
-    pub(super) name: String,
-    /// The public network, if its name was given.
-    pub(super) network: Option<PublicNetwork>,
-    /// The family of the chain.
-    pub(super) family: Arc<dyn NodeFamily>,
-    /// The content of the file.
-    pub(super) genesis: Genesis,
-    /// Block 0.
-    pub(super) block: SealedHeader,
-}
-
-impl Subject {
-    /// Reads a genesis file, or the one of a public network.
-    fn read(name: &str) -> Result<Self, Stop> {
-        let origin = Origin::Flag("NAME|FILE".into());
-        let wrong = |error: &dyn std::fmt::Display| Stop::Failure(format!("{name}: {error}"));
-        let (text, network) = match Network::by_name(name, &origin)? {
-            Network::Public(own) => (public_genesis(own)?, PublicNetwork::by_name(own)),
-            Network::File(path) => (bounded_file::genesis(path.as_ref()).map_err(|error| wrong(&error))?, None),
-            Network::Dev => {
-                return Err(Stop::Usage(
-                    "the genesis of a development network depends on its settings; `tenon dev --datadir DIR` writes \
-                     it to genesis.json in the data folder"
-                        .into(),
-                ));
-            }
-        };
-        let genesis = read_genesis(&text).map_err(|error| wrong(&error))?;
-        let block = genesis.sealed_header().map_err(|error| wrong(&error))?;
-        let family = family_of(&genesis.spec);
-        Ok(Self { name: name.to_owned(), network, family, genesis, block })
-    }
-
-    /// The accounts that have code.
-    pub(super) fn contracts(&self) -> impl Iterator<Item = &GenesisAccount> {
-        self.genesis.alloc.values().filter(|account| !account.code.is_empty())
-    }
-}
 
 pub(crate) fn definition() -> Command {
     let name = || {

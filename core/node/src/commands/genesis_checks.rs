@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::json;
 use tenon_api::B256;
 
-use super::genesis::Subject;
+use super::genesis_subject::Subject;
 use crate::family::{GenesisCheck, PublicNetwork};
 
 /// All checks that apply, in a fixed order. `expected` is the hash given by the operator.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use tenon_chain::Activation;
 
-use super::genesis::Subject;
+use super::genesis_subject::Subject;
 use crate::family::{PublicNetwork, native_bootnodes};
 
 /// The activation of a fork, as readable text.

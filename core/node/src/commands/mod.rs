@@ -12,6 +12,7 @@ pub(crate) mod export;
 pub(crate) mod genesis;
 mod genesis_checks;
 mod genesis_page;
+mod genesis_subject;
 pub(crate) mod import;
 pub(crate) mod module;
 pub(crate) mod module_check;

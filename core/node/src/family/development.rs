@@ -1,36 +1,15 @@
 //! Development networks (`tenon dev`). The setting `dev.profile` chooses the family of a new one; that of an existing one
 //! follows from its genesis file ([`super::NodeFamily::development`]).
 
-use std::sync::Arc;
-
 use tenon_accounts::Accounts;
-use tenon_api::{Address, ConsensusEngine, U256};
+use tenon_api::U256;
 use tenon_config::{DevGenesis, DevProfile, Resolved, Settings};
-use tenon_consensus_interface::SealerTransactionSource;
 
 use super::native::development as native;
 use crate::exit::Stop;
 
 /// Wei in one ether.
 const ETHER: u64 = 1_000_000_000_000_000_000;
-
-/// What makes the blocks of a development network.
-pub(crate) struct Development {
-    /// The engine.
-    pub(crate) engine: Arc<dyn ConsensusEngine>,
-    /// The masternode whose key seals the blocks; `None` if blocks have no seal.
-    pub(crate) masternode: Option<DevelopmentMasternode>,
-}
-
-/// The only masternode of a development network.
-pub(crate) struct DevelopmentMasternode {
-    /// Its address.
-    pub(crate) address: Address,
-    /// The transactions that the network expects from it.
-    pub(crate) transaction_source: Arc<dyn SealerTransactionSource>,
-    /// Lines of the start banner.
-    pub(crate) about: String,
-}
 
 /// Checks the settings that have another meaning, or none, on a network of this family.
 ///

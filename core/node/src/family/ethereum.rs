@@ -18,13 +18,13 @@ use tenon_traces::TraceFamily;
 use tenon_txpool::EthereumPolicy;
 use tenon_txpool_interface::PoolPolicy;
 
-use super::development::Development;
+use super::development_maker::Development;
 use super::voting::Voting;
 use super::{ChainDescription, Engine, NodeFamily, OwnState};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::sealing::OneMasternode;
-use crate::snapshot::Trust;
+use crate::snapshot::trust::Trust;
 
 /// The namespaces that only native chains have.
 const UNSERVED: [&str; 1] = ["Consensus"];

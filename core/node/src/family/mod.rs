@@ -4,6 +4,7 @@
 
 mod description;
 pub(crate) mod development;
+pub(crate) mod development_maker;
 mod ethereum;
 mod native;
 pub(crate) mod voting;
@@ -27,9 +28,9 @@ use tenon_txpool_interface::PoolPolicy;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::sealing::OneMasternode;
-use crate::snapshot::Trust;
+use crate::snapshot::trust::Trust;
 
-use development::Development;
+use development_maker::Development;
 use ethereum::EthereumNode;
 use native::NativeNode;
 use voting::Voting;

@@ -72,7 +72,7 @@ pub(super) fn start_voting(
         network,
     };
     if voting::start(settings, voting, parts)? {
-        let module = module_actors::voting(supervisor, settings.masternode.account.is_some());
+        let module = module_actors::voting(supervisor, &[voting::ACTOR], settings.masternode.account.is_some());
         modules.add_actor(module).map_err(Stop::failure)?;
     }
     Ok(())

@@ -10,12 +10,14 @@ mod hashed;
 mod names;
 mod new_file;
 mod parts;
-mod trust;
+pub(crate) mod trust;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tenon_api::{B256, ChainReader as _};
+use tenon_chain::ChainSpec;
 use tenon_storage::Store;
 
 use crate::backup::{self, Manifest, Source, SourceError};
@@ -28,10 +30,10 @@ use crate::synced_files::failed;
 
 use self::names::Form;
 use self::parts::{ListedParts, interrupted};
+use self::trust::Trust;
 
 pub(crate) use self::names::check_new;
 pub(crate) use self::parts::SnapshotRequirements;
-pub(crate) use self::trust::Trust;
 
 /// Makes a snapshot of a copy of the database to which nothing else writes. Resumes an attempt that was killed.
 ///
@@ -150,7 +152,7 @@ fn check(
     crate::rules_in_force::compare(&genesis.spec, &*family, &store).map_err(|difference| {
         Stop::Failure(format!("snapshot {} was made with other chain rules: {difference}", path.display()))
     })?;
-    let trust = Trust::of(path, &genesis.spec, &store, requirements.trust_hash)?;
+    let trust = trust_in_head(path, &genesis.spec, &store, requirements.trust_hash)?;
     if !requirements.checks_state {
         return Ok((trust, None));
     }
@@ -162,6 +164,24 @@ fn check(
         return Err(interrupted().into());
     }
     Ok((trust, Some((report.accounts, report.slots))))
+}
+
+/// Checks the head of a snapshot: against the given hash, or by what its own chain proves (`docs/spec/consensus.md` 5.6, 6).
+///
+/// # Errors
+/// [`Stop::Failure`] if it fails.
+fn trust_in_head(source: &Path, spec: &Arc<ChainSpec>, store: &Arc<Store>, hash: Option<B256>) -> Result<Trust, Stop> {
+    let Some(wanted) = hash else { return family_of(spec).trust_in_head(source, store) };
+    let head = store.head();
+    let found = head.header.hash();
+    if wanted == found {
+        return Ok(Trust::Hash(wanted));
+    }
+    Err(Stop::Failure(format!(
+        "snapshot {}: its head is block {} {found}, not the trusted {wanted}; use another snapshot",
+        source.display(),
+        head.header.number
+    )))
 }
 
 /// A folder in which a snapshot is opened, removed on drop. Opening a database writes to its folder, and the snapshot's

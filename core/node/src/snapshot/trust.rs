@@ -1,14 +1,6 @@
 //! Why a snapshot's head is trusted.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use tenon_api::{B256, ChainReader as _};
-use tenon_chain::ChainSpec;
-use tenon_storage::Store;
-
-use crate::exit::Stop;
-use crate::family::family_of;
+use tenon_api::B256;
 
 /// Why a head is trusted.
 #[derive(Debug, PartialEq, Eq, derive_more::Display)]
@@ -48,31 +40,4 @@ pub(crate) enum Trust {
          source, or give it with --trust-hash"
     )]
     Maker,
-}
-
-impl Trust {
-    /// Checks the head of a snapshot: against the given hash, or by its certificate (`docs/spec/consensus.md` 5.6, 6).
-    ///
-    /// # Errors
-    /// [`Stop::Failure`] if it fails.
-    pub(super) fn of(
-        source: &Path,
-        spec: &Arc<ChainSpec>,
-        store: &Arc<Store>,
-        hash: Option<B256>,
-    ) -> Result<Self, Stop> {
-        let head = store.head();
-        let found = head.header.hash();
-        if let Some(wanted) = hash {
-            if wanted == found {
-                return Ok(Self::Hash(wanted));
-            }
-            return Err(Stop::Failure(format!(
-                "snapshot {}: its head is block {} {found}, not the trusted {wanted}; use another snapshot",
-                source.display(),
-                head.header.number
-            )));
-        }
-        family_of(spec).trust_in_head(source, store)
-    }
 }

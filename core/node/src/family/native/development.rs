@@ -12,7 +12,7 @@ use tenon_native_spec::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevel
 use tenon_storage::Store;
 
 use crate::exit::Stop;
-use crate::family::development::{Development, DevelopmentMasternode};
+use crate::family::development_maker::{Development, DevelopmentMasternode};
 
 /// Coins paid per epoch.
 const REWARD: u64 = 250;

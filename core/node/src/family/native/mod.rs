@@ -27,13 +27,13 @@ use tenon_storage::Store;
 use tenon_traces::TraceFamily;
 use tenon_txpool_interface::PoolPolicy;
 
-use super::development::Development;
+use super::development_maker::Development;
 use super::voting::Voting;
 use super::{Engine, NodeFamily, OwnState};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::sealing::OneMasternode;
-use crate::snapshot::Trust;
+use crate::snapshot::trust::Trust;
 
 pub(super) struct NativeNode {
     spec: Arc<ChainSpec>,

@@ -13,7 +13,7 @@ use tenon_storage::Store;
 use super::NativeNode;
 use crate::exit::Stop;
 use crate::family::NodeFamily as _;
-use crate::snapshot::Trust;
+use crate::snapshot::trust::Trust;
 
 /// Checks the head of a snapshot by its certificate (`docs/spec/consensus.md` 5.6, 6).
 ///
