@@ -1,5 +1,5 @@
-//! The importer as an actor, through which all single changes of the chain pass, and the handle to it. It writes through
-//! the storage's actor.
+//! The importer as an actor, through which blocks of the sealer and of operators pass, and changes of the head; and the
+//! handle to it. It writes through the storage's actor.
 
 use std::sync::{Arc, mpsc};
 
