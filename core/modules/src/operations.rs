@@ -292,12 +292,18 @@ impl ModuleRegister {
             let mut modules = self.modules.lock();
             modules.check_needed(name, None)?;
             let module = modules.get_mut(name)?;
-            let Some(running) = module.running().cloned() else {
+            let running = module.running().cloned();
+            if running.is_none() && !module.lacks_space() {
                 let problem = not_running(module.state());
                 return Err(ModuleError::WrongState { name: name.to_owned(), problem });
-            };
+            }
             module.state = State::Disabled;
             module.plan.is_enabled = false;
+            let Some(running) = running else {
+                // It no longer starts when there is space.
+                drop(modules);
+                return Ok(self.report(name, ModuleOperation::Disable, ModuleState::Disabled, started));
+            };
             self.router.replace(RouteTable::of(modules.running()));
             running
         };

@@ -55,7 +55,11 @@ pub(crate) enum State {
     Disabled,
     Failed(String),
     /// Failed at the start of the node, because there was no space for the copy of its library or of one that it needs.
-    LacksSpace(String),
+    LacksSpace {
+        reason: String,
+        /// Whether its own library did not fit.
+        is_own: bool,
+    },
 }
 
 /// A plugin that the host knows.
@@ -88,13 +92,13 @@ impl KnownPlugin {
             State::Loaded => ModuleState::Loaded,
             State::Enabled(_) => ModuleState::Enabled,
             State::Disabled => ModuleState::Disabled,
-            State::Failed(_) | State::LacksSpace(_) => ModuleState::Failed,
+            State::Failed(_) | State::LacksSpace { .. } => ModuleState::Failed,
         }
     }
 
     /// Whether it starts once there is space on the disk.
     pub(crate) const fn lacks_space(&self) -> bool {
-        matches!(self.state, State::LacksSpace(_))
+        matches!(self.state, State::LacksSpace { .. })
     }
 
     /// All facts about it except its storage use, which requires the database.
@@ -107,7 +111,7 @@ impl KnownPlugin {
             name: self.plan.name.clone(),
             state: if failure.is_some() { ModuleState::Failed } else { self.state() },
             reason: match &self.state {
-                State::Failed(reason) | State::LacksSpace(reason) => Some(reason.clone()),
+                State::Failed(reason) | State::LacksSpace { reason, .. } => Some(reason.clone()),
                 _ => failure,
             },
             needs,
@@ -150,7 +154,9 @@ impl KnownPlugins {
 
     /// Whether the error of a module that did not start ends once there is space on the disk.
     pub(crate) fn is_for_lack_of_space(&self, name: &str, error: &ModuleError) -> bool {
-        let others_lack_space = || self.by_name.iter().any(|(other, module)| other != name && module.lacks_space());
+        // Only a module that lacks space itself: two that wait for a third would wait for each other too.
+        let lacks_own = |module: &KnownPlugin| matches!(module.state, State::LacksSpace { is_own: true, .. });
+        let others_lack_space = || self.by_name.iter().any(|(other, module)| other != name && lacks_own(module));
         error.lacks_space() || (matches!(error, ModuleError::Needs { .. }) && others_lack_space())
     }
 

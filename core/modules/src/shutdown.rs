@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tenon_host::RouteTable;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{ModuleRegister, reports::unavailable};
 
@@ -18,12 +18,15 @@ pub struct ShutdownReport {
 }
 
 impl ModuleRegister {
-    /// Removes all methods, closes subscriptions, waits at most `grace` for running calls, and stops the plugins, then
-    /// the module actors that can be stopped. Libraries stay mapped.
+    /// Waits for the operation in progress, removes all methods, closes subscriptions, waits for running calls, and stops
+    /// the plugins, then the module actors that can be stopped. All waits together take at most `grace`. Libraries stay mapped.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
+        let deadline = Instant::now() + grace;
+        self.modules.lock().is_shutting_down = true;
+        // An operation in progress may be starting a plugin, which has to be stopped too.
+        let _operation = timeout_at(deadline, self.operation.lock()).await;
         let running: Vec<_> = {
             let mut modules = self.modules.lock();
-            modules.is_shutting_down = true;
             let running = modules.running().map(Arc::clone).collect();
             modules.by_name.clear();
             running
@@ -32,7 +35,6 @@ impl ModuleRegister {
         for plugin in &running {
             plugin.close(&unavailable(&plugin.manifest.namespace));
         }
-        let deadline = Instant::now() + grace;
         let mut report = ShutdownReport::default();
         for plugin in running {
             let name = plugin.name.clone();

@@ -45,7 +45,7 @@ impl ModuleRegister {
         // The operator may have changed it in the meantime.
         let library = {
             let modules = self.modules.lock();
-            let module = modules.by_name.get(name).filter(|module| module.lacks_space());
+            let module = modules.by_name.get(name).filter(|module| module.lacks_space() && !modules.is_shutting_down);
             module.map(|module| module.plan.path.clone())
         };
         if !library.is_some_and(|library| self.has_space_for(&library)) {
@@ -62,6 +62,8 @@ impl ModuleRegister {
             Err(error) if self.modules.lock().is_for_lack_of_space(name, &error) => {
                 tracing::debug!(module = name, %error, "not started yet");
             }
+            // The failure has been noted.
+            Err(error @ ModuleError::NotStarted { .. }) => tracing::error!(module = name, %error, "module not started"),
             Err(error) => {
                 tracing::error!(module = name, %error, "module not started");
                 self.note_failure(name, error.to_string(), started);

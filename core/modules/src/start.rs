@@ -171,11 +171,12 @@ impl ModuleRegister {
     }
 
     fn note_not_started(&self, plan: &PluginPlan, error: ModuleError) -> Result<(), ModuleError> {
-        let waits = self.modules.lock().is_for_lack_of_space(&plan.name, &error);
+        let (waits, is_own) = (self.modules.lock().is_for_lack_of_space(&plan.name, &error), error.lacks_space());
         let state = match failed(plan, error)? {
             State::Failed(reason) if waits => {
                 tracing::warn!(module = plan.name, "the module starts once there is space on the disk");
-                State::LacksSpace(format!("{reason}; it starts once there is space on the disk"))
+                let reason = format!("{reason}; it starts once there is space on the disk");
+                State::LacksSpace { reason, is_own }
             }
             state => state,
         };
@@ -285,9 +286,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_plugin_without_space_that_the_operator_enables_or_disables_is_left_alone() {
-        for (change, state) in
-            [(ModuleChange::Enable, ModuleState::Enabled), (ModuleChange::Unload, ModuleState::Unloaded)]
-        {
+        for (change, state) in [
+            (ModuleChange::Enable, ModuleState::Enabled),
+            (ModuleChange::Disable, ModuleState::Disabled),
+            (ModuleChange::Unload, ModuleState::Unloaded),
+        ] {
             let (register, _folder) = without_space();
 
             register.change("hello", change, true).await.unwrap();
@@ -295,6 +298,18 @@ mod tests {
 
             assert_eq!(register.info("hello").map_or(ModuleState::Unloaded, |info| info.state), state);
         }
+    }
+
+    #[test]
+    fn a_plugin_waits_only_for_one_whose_own_copy_did_not_fit() {
+        let (register, _folder) = without_space();
+        let needs = || ModuleError::Needs { name: "x".into(), need: "hello 1".into(), problem: "is not served".into() };
+        assert!(register.modules.lock().is_for_lack_of_space("x", &needs()));
+
+        let waiting = State::LacksSpace { reason: String::new(), is_own: false };
+        register.modules.lock().get_mut("hello").unwrap().state = waiting;
+
+        assert!(!register.modules.lock().is_for_lack_of_space("x", &needs()));
     }
 
     #[tokio::test(start_paused = true)]
