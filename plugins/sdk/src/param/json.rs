@@ -68,13 +68,15 @@ fn in_terms_of_json(expected: &str) -> Option<(&'static str, &str)> {
 /// in it: of a long text, the beginning.
 pub(crate) fn shown_problem(problem: &dyn std::fmt::Display) -> String {
     const MAX_LENGTH: usize = 200;
-    let mut text = problem.to_string();
-    if let Some((before, expected)) = text.rsplit_once(", expected ")
-        && let Some((json, after)) = in_terms_of_json(expected)
-    {
-        text = format!("{before}, expected {json}{after}");
-    } else if let Some(name) = text.strip_prefix(NO_VARIANT) {
-        text = format!("the value has none of the possible forms{}", after_word(name));
+    let text = problem.to_string();
+    if let Some((before, expected)) = text.rsplit_once(", expected ") {
+        let (value, dots) = beginning_of(before, MAX_LENGTH);
+        let (expected, after) = in_terms_of_json(expected).unwrap_or((expected, ""));
+        let (expected, more) = beginning_of(expected, MAX_LENGTH);
+        return [value, dots, ", expected ", expected, more, after].concat();
+    }
+    if let Some(name) = text.strip_prefix(NO_VARIANT) {
+        return format!("the value has none of the possible forms{}", after_word(name));
     }
     let (beginning, dots) = beginning_of(&text, MAX_LENGTH);
     [beginning, dots].concat()
