@@ -112,6 +112,11 @@ class Secrets:
             (wire.WebSocket, [wire.frame(0x81, unlock)[:-2]]),
             (wire.WebSocket, [wire.frame(0x01, begun)]),
             (wire.WebSocket, [wire.frame(0x01, begun[:-3]), wire.frame(0x00, begun[-3:])]),
+            (wire.WebSocket, [wire.frame(0x01, begun[:20]), wire.frame(0x00, begun[20:])]),
+            (wire.WebSocket, [wire.frame(0x01, begun[:20]) + wire.frame(0x00, begun[20:])]),
+            # The beginning of a message whose rest needs another read, and so a larger buffer.
+            (wire.WebSocket, [wire.frame(0x81, unlock)[:-2]]),
+            (wire.UnixSocket, [begun, b" "]),
             (wire.UnixSocket, [begun]),
         ):
             with transport(node, token=token(node)) as connection:

@@ -40,7 +40,7 @@ use writer::Writer;
 use crate::{
     envelope::{
         Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, SpareFuture, Subscriptions, TaskTurn, failures,
-        first_poll_of_message, work_on_message,
+        first_poll_of_message, grow_message, move_message, work_on_message,
     },
     exposure::ConnectionExposure,
     idle_timeout::IdleTimeout,
@@ -303,11 +303,11 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         if !self.framing.drop_message(&mut self.buffer) {
                             return End::Finish(None);
                         }
-                        self.buffer = BytesMut::from(&self.buffer[..]);
+                        move_message(&mut self.buffer, 0);
                         memory = None;
                         continue;
                     }
-                    self.buffer.reserve(MIN_READ);
+                    self.make_room();
                     let read = read_before(silence.as_mut(), reader, &mut self.buffer).await;
                     match read {
                         Ok(0) if F::may_half_close() => return End::Finish(None),
@@ -321,13 +321,26 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
 }
 
 impl<S: RpcService, F: Framing> Connection<S, F> {
+    /// Capacity of the buffer for the next read. A growing buffer doubles.
+    fn next_capacity(&self) -> usize {
+        let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
+        if capacity - length < MIN_READ { (2 * capacity).max(length + MIN_READ) } else { capacity }
+    }
+
+    /// Makes room in the buffer for the next read.
+    fn make_room(&mut self) {
+        if self.buffer.is_empty() {
+            return self.buffer.reserve(MIN_READ);
+        }
+        let capacity = self.next_capacity();
+        if capacity > self.buffer.capacity() {
+            grow_message(&mut self.buffer, capacity);
+        }
+    }
+
     /// Counts the buffer's size, including that of the next read.
     fn hold_buffer(&self, client: &ClientMemory, memory: &mut Option<Reservation>) -> Result<(), OutOfMemory> {
-        let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
-        // A growing buffer doubles.
-        let grows = capacity - length < MIN_READ;
-        let capacity = if grows { (2 * capacity).max(length + MIN_READ) } else { capacity };
-        let bytes = capacity + self.framing.kept_bytes();
+        let bytes = self.next_capacity() + self.framing.kept_bytes();
         match memory {
             _ if bytes <= UNCOUNTED_BUFFER => *memory = None,
             Some(memory) => memory.resize(bytes)?,
@@ -339,7 +352,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
     /// Gives up a large buffer from which a message was just taken: it is freed with the message.
     fn part_with(&mut self, client: &ClientMemory, memory: &mut Option<Reservation>) -> Option<Reservation> {
         let parted = memory.take()?;
-        self.buffer = BytesMut::from(&self.buffer[..]);
+        move_message(&mut self.buffer, 0);
         if self.buffer.capacity() > UNCOUNTED_BUFFER {
             // It has been received already.
             *memory = Some(client.reserve_always(MemoryUse::Messages, self.buffer.capacity()));

@@ -32,7 +32,7 @@ pub use limits::EnvelopeLimits;
 pub(crate) use raw_message::RawMessage;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, Scanner};
-pub(crate) use secrets::UsedBuffers;
+pub(crate) use secrets::{ALWAYS_WIPED, UsedBuffers, grow_message, move_message};
 pub(crate) use spare_future::SpareFuture;
 pub(crate) use subscriptions::Subscriptions;
 pub(crate) use turns::{TaskTurn, TaskTurns, first_poll_of_message, work_on_message};

@@ -6,6 +6,10 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use zeroize::Zeroize as _;
 
+/// Messages up to this size that arrive in several pieces are always wiped, in all buffers that held a part of them,
+/// because only a whole message shows whether it takes secrets. Wiping larger ones would cost another pass over them.
+pub(crate) const ALWAYS_WIPED: usize = 64 << 10;
+
 /// Maximum number of parts that wait for their other owner.
 const MAX_WAITING: usize = 64;
 
@@ -27,6 +31,24 @@ impl Drop for WipedText {
 /// The bytes, which are wiped when their last owner drops them.
 pub(crate) fn wiped_text(bytes: BytesMut) -> Bytes {
     Bytes::from_owner(WipedText(bytes))
+}
+
+/// Moves the beginning of a message into a buffer of its own, and wipes the old one if the message is small enough.
+pub(crate) fn move_message(message: &mut BytesMut, capacity: usize) {
+    let mut own = BytesMut::with_capacity(capacity.max(message.len()));
+    own.extend_from_slice(message);
+    let mut old = std::mem::replace(message, own);
+    if old.len() <= ALWAYS_WIPED {
+        old.as_mut().zeroize();
+    }
+}
+
+/// Grows the buffer of the beginning of a message. The old one is wiped if the message is small enough.
+pub(crate) fn grow_message(message: &mut BytesMut, capacity: usize) {
+    if message.len() <= ALWAYS_WIPED {
+        return move_message(message, capacity);
+    }
+    message.reserve(capacity.saturating_sub(message.len()));
 }
 
 /// Parts of a connection's read buffers that contained secrets. They are wiped once the connection reads into another
@@ -120,6 +142,20 @@ fn wiped(bytes: Bytes) -> Result<(), Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_of_any_size_keeps_its_bytes_when_it_moves_or_grows() {
+        for length in [0, 8, ALWAYS_WIPED, ALWAYS_WIPED + 1] {
+            for change in [move_message, grow_message] {
+                let mut message = BytesMut::from(&vec![7; length][..]);
+
+                change(&mut message, length + 1_000);
+
+                assert_eq!(message, vec![7; length]);
+                assert!(message.capacity() >= length + 1_000);
+            }
+        }
+    }
 
     /// A buffer like hyper's, and its first `length` bytes.
     fn buffer(length: usize) -> (BytesMut, Bytes) {

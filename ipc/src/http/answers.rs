@@ -51,9 +51,9 @@ pub(super) fn report(report: &HealthReport) -> Answer {
     answer
 }
 
-/// The answer to a request for a WebSocket, or with an incomplete body, while the node stops.
+/// The answer to a request for a WebSocket, or with an incomplete body, while the node or the front-end stops.
 pub(super) fn stopping() -> Answer {
-    let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, "the node is stopping");
+    let mut answer = refused(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer
 }

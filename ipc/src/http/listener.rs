@@ -222,6 +222,7 @@ async fn serve_websocket<S: RpcService>(
         stop_signals: side.stop_signals.clone(),
         traffic: Arc::clone(&side.traffic),
     };
+    drop(parts);
     let on_read = || conversation.count_read();
     let reader = CountedReader { reader: Half(stream), on_read: &on_read };
     let serving = connection.run(reader, Half(stream), || wait_until_write_closed(stream));

@@ -39,7 +39,7 @@ use tokio::net::TcpStream;
 use zeroize::Zeroize as _;
 
 use crate::{
-    envelope::{Dispatcher, EnvelopeLimits, MessageText, UsedBuffers},
+    envelope::{ALWAYS_WIPED, Dispatcher, EnvelopeLimits, MessageText, UsedBuffers, grow_message},
     exposure::{Admission, HttpAccess, WebSocketAccess},
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     stop_signals::StopSignals,
@@ -384,10 +384,6 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Bodies up to this size are not counted: their connection already accounts for them.
 const UNCOUNTED_BODY: usize = 16 << 10;
 
-/// Bodies in several pieces up to this size are always wiped, both in the buffers that they were read into and in the
-/// one that they were joined in, because only a complete body shows whether it contains secrets.
-const ALWAYS_WIPED_BODY: usize = 64 << 10;
-
 /// Why the body is missing.
 enum BodyError {
     /// It was not received.
@@ -414,7 +410,10 @@ async fn read_body(
         return Ok(MessageText { bytes: Bytes::new(), memory: None });
     };
     if first.len() >= max || body.is_end_stream() {
-        hold(first.len()).map_err(BodyError::TooMuch)?;
+        if let Err(refused) = hold(first.len()) {
+            buffers.wipe_later(first);
+            return Err(BodyError::TooMuch(refused));
+        }
         return Ok(MessageText { bytes: first.slice(..first.len().min(max)), memory });
     }
     let mut unfinished = UnfinishedBody { whole: BytesMut::from(&first[..]), last: first, buffers };
@@ -424,12 +423,15 @@ async fn read_body(
         let added = piece.len().min(room);
         if whole.capacity() - whole.len() < added {
             let larger = (2 * whole.capacity()).max(whole.len() + added);
-            hold(larger).map_err(BodyError::TooMuch)?;
-            grow(whole, larger);
+            if let Err(refused) = hold(larger) {
+                buffers.wipe_later(piece);
+                return Err(BodyError::TooMuch(refused));
+            }
+            grow_message(whole, larger);
         }
         whole.extend_from_slice(&piece[..added]);
         let read = std::mem::replace(last, piece);
-        if whole.len() <= ALWAYS_WIPED_BODY {
+        if whole.len() <= ALWAYS_WIPED {
             buffers.wipe_later(read);
         }
         if added == room {
@@ -437,7 +439,7 @@ async fn read_body(
         }
     }
     let (whole, last) = (std::mem::take(&mut unfinished.whole), std::mem::take(&mut unfinished.last));
-    if whole.len() <= ALWAYS_WIPED_BODY {
+    if whole.len() <= ALWAYS_WIPED {
         buffers.wipe_later(last);
     }
     Ok(MessageText { bytes: whole.freeze(), memory })
@@ -457,16 +459,6 @@ impl Drop for UnfinishedBody<'_> {
             self.buffers.wipe_later(std::mem::take(&mut self.last));
         }
     }
-}
-
-/// Moves a body into a buffer of `capacity` bytes, and wipes its old buffer unless it is large.
-fn grow(whole: &mut BytesMut, capacity: usize) {
-    if whole.len() > ALWAYS_WIPED_BODY {
-        return whole.reserve(capacity - whole.len());
-    }
-    let mut larger = BytesMut::with_capacity(capacity);
-    larger.extend_from_slice(whole);
-    std::mem::replace(whole, larger).as_mut().zeroize();
 }
 
 /// Reads and discards the rest of a body in the background, up to `max` bytes.

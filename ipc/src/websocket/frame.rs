@@ -8,6 +8,8 @@
 use bytes::{Buf as _, Bytes, BytesMut};
 use zeroize::Zeroize as _;
 
+use crate::envelope::{ALWAYS_WIPED, grow_message};
+
 /// Maximum length of the reason in a close frame, bytes (RFC 6455, 5.5): 125 with the code.
 const MAX_REASON: usize = 123;
 
@@ -99,9 +101,17 @@ impl Decoder {
             _ if is_under_way => self.is_dropping = true,
             _ => return false,
         }
-        // Empty: further frames are its continuation, and are discarded too.
-        self.fragments = self.is_dropping.then(BytesMut::new);
+        self.discard_fragments();
         true
+    }
+
+    /// Discards the fragments, which may contain a password. While the message is being discarded, none are kept: further
+    /// frames are its continuation, and are discarded too.
+    fn discard_fragments(&mut self) {
+        if let Some(fragments) = &mut self.fragments {
+            fragments.as_mut().zeroize();
+        }
+        self.fragments = self.is_dropping.then(BytesMut::new);
     }
 
     /// Discards the first frame of `buffer`, including its bytes that have not arrived yet.
@@ -132,7 +142,7 @@ impl Decoder {
             }
             if self.is_dropping && !header.is_control() {
                 self.skip(&header, buffer);
-                self.fragments = self.is_dropping.then(BytesMut::new);
+                self.discard_fragments();
                 continue;
             }
             if buffer.len() - header.size < header.length {
@@ -165,7 +175,8 @@ impl Decoder {
         if header.length > self.max.saturating_sub(before) { Err(CloseCode::TOO_BIG) } else { Ok(()) }
     }
 
-    fn join(&mut self, is_final: bool, payload: BytesMut) -> Option<BytesMut> {
+    /// Joins the frames of a message. No copy of a small message's parts stays behind.
+    fn join(&mut self, is_final: bool, mut payload: BytesMut) -> Option<BytesMut> {
         match (self.fragments.take(), is_final) {
             (None, true) => Some(payload),
             (None, false) => {
@@ -173,7 +184,15 @@ impl Decoder {
                 None
             }
             (Some(mut fragments), _) => {
+                let length = fragments.len() + payload.len();
+                let capacity = fragments.capacity();
+                if length > capacity {
+                    grow_message(&mut fragments, length.max(2 * capacity));
+                }
                 fragments.extend_from_slice(&payload);
+                if length <= ALWAYS_WIPED {
+                    payload.as_mut().zeroize();
+                }
                 if is_final {
                     return Some(fragments);
                 }

@@ -121,7 +121,7 @@ async fn a_request_for_a_websocket_during_the_stop_is_refused_and_its_connection
     assert!(servers.stop(GRACE).await);
 
     let refused = client.answer(false).await.unwrap();
-    assert_eq!((refused.status, refused.text().as_str()), (503, "the node is stopping\n"));
+    assert_eq!((refused.status, refused.text().as_str()), (503, "the server is stopping\n"));
     assert_eq!(refused.header("connection"), Some("close"));
     assert!(client.answer(false).await.is_none());
 }
