@@ -225,7 +225,7 @@ impl CallContext {
     }
 
     /// [`CallContext::is_cancelled`] for a caller that has just read the clock.
-    fn is_cancelled_at(&self, now: Instant) -> bool {
+    pub(crate) fn is_cancelled_at(&self, now: Instant) -> bool {
         self.state.is_cancelled() || self.deadline.is_some_and(|deadline| now >= deadline)
     }
 

@@ -74,11 +74,11 @@ impl WorkPool {
         answer
     }
 
-    /// Runs work that is usually short on the caller's task; `None` if it gave up, or if the client's allowance is used
-    /// up. Its time is charged to the client and to its message.
+    /// Runs work that is usually short on the caller's task; `None` if it gave up, if the call is cancelled, or if the
+    /// client's allowance is used up. Its time is charged to the client and to its message.
     pub(crate) fn attempt<T>(&self, context: &CallContext, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
         let (client, began) = (context.origin().client, Instant::now());
-        if context.require_time().is_err() {
+        if context.is_cancelled_at(began) {
             return None;
         }
         // A client that is alone takes nothing from others, and queueing costs more than most calls.

@@ -106,7 +106,7 @@ impl Calls {
     /// `eth_call`, if it ends in time; `None` means that the pool must run it.
     pub(crate) fn attempt(&self, call: &Call, caller: &CallContext) -> Option<Result<Bytes, CallError>> {
         let is_small = is_small(&call.request, &call.state_overrides, &call.block_overrides);
-        if !is_small || self.long_calls.knows(Kind::Call, &call.request) || caller.is_cancelled() {
+        if !is_small || self.long_calls.knows(Kind::Call, &call.request) {
             return None;
         }
         let end = Instant::now().checked_add(self.limits.attempt_time)?;
@@ -129,7 +129,7 @@ impl Calls {
         if !is_small(request, state_overrides, block_overrides) {
             return None;
         }
-        self.attempt_kind(Kind::Estimate, request, caller, |end| -> Result<u64, CallEnd> {
+        self.attempt_kind(Kind::Estimate, request, |end| -> Result<u64, CallEnd> {
             let (header, state) = self.base_in_time(estimate.block, end)?;
             self.estimate_over(estimate, &header, state, Interrupt::for_attempt(caller, end))
         })
@@ -144,7 +144,7 @@ impl Calls {
         if !is_small(&request.request, &request.state_overrides, &BlockOverrides::default()) {
             return None;
         }
-        self.attempt_kind(Kind::AccessList, &request.request, caller, |end| -> Result<AccessListReply, CallEnd> {
+        self.attempt_kind(Kind::AccessList, &request.request, |end| -> Result<AccessListReply, CallEnd> {
             let (header, state) = self.base_in_time(request.block, end)?;
             self.access_list_over(request, &header, state, Interrupt::for_attempt(caller, end))
         })
@@ -160,7 +160,7 @@ impl Calls {
         if !is_small(request, state_overrides, block_overrides) {
             return None;
         }
-        self.attempt_kind(Kind::Trace, request, caller, |end| self.trace_in_time(trace, caller, end))
+        self.attempt_kind(Kind::Trace, request, |end| self.trace_in_time(trace, caller, end))
     }
 
     /// Runs an attempt, unless a similar one took too long before. After an error the pool runs the call.
@@ -168,10 +168,9 @@ impl Calls {
         &self,
         kind: Kind,
         request: &CallRequest,
-        caller: &CallContext,
         run: impl FnOnce(Instant) -> Result<T, E>,
     ) -> Option<T> {
-        if self.long_calls.knows(kind, request) || caller.is_cancelled() {
+        if self.long_calls.knows(kind, request) {
             return None;
         }
         let answer = run(Instant::now().checked_add(self.limits.attempt_time)?).ok();
