@@ -163,13 +163,15 @@ impl ModuleRegister {
         actors.iter().map(|actor| self.info_of_actor(actor)).collect()
     }
 
-    /// Adds the names of the module actors to an error that lists the known modules.
+    /// Adds the names of the module actors to an error that lists the known modules, unless they are in it.
     pub(crate) fn with_actor_names(&self, error: ModuleError) -> ModuleError {
         let ModuleError::Unknown { name, known } = error else { return error };
-        let mut parts: Vec<_> = self.known_actors().iter().map(|actor| actor.name().to_owned()).collect();
-        parts.sort();
-        let known = [vec![known], parts].concat().into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>();
-        ModuleError::Unknown { name, known: known.join(", ") }
+        let actors = self.known_actors();
+        let mut missing: Vec<_> = actors.iter().map(|actor| actor.name()).collect();
+        missing.retain(|actor| !known.split(", ").any(|known| known == *actor));
+        missing.sort_unstable();
+        let all = std::iter::once(&*known).chain(missing).filter(|name| !name.is_empty());
+        ModuleError::Unknown { known: all.collect::<Vec<_>>().join(", "), name }
     }
 
     /// The module actor of this name, if there is one.
