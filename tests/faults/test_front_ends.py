@@ -396,8 +396,8 @@ def test_thousands_of_idle_connections_use_little_memory_and_block_no_other_clie
 def test_a_client_that_never_reads_is_bounded(node, transport):
     """The node stops making answers for a client that never reads when its queue is full."""
     costs = Costs(node)
-    # Each entry of the answer is some 15 KB: the dispatcher repeats an unknown method's name.
-    text = wire.request("eth_" + "x" * 15_000)
+    # Each answer is some 15 KB: it repeats the id.
+    text = wire.request("eth_chainId", id="x" * 15_000)
     with watch.other_clients(node) as figures:
         connection = transport(node, timeout=2)
         sent = 0
