@@ -143,8 +143,12 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check_turns();
-        // hyper passes a new buffer if a part of the last one is waiting.
+        // hyper passes a new buffer if a part of the last one is waiting, unless that one has much room left. Then the
+        // connection ends, which drops it.
         self.conversation.used_buffers.wipe();
+        if !self.is_answering() && self.conversation.used_buffers.hold_a_secret() {
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         match Pin::new(&mut Half(&*self.inner)).poll_read(context, buffer) {
             Poll::Pending => self.poll_too_late(context),
@@ -192,9 +196,9 @@ impl AsyncWrite for TimedStream {
         Poll::Ready(Ok(()))
     }
 
-    /// Dropping the connection, which follows, closes the stream.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        // tokio shuts down only streams that it owns.
+        Poll::Ready(Ok(rustix::net::shutdown(&*self.inner, rustix::net::Shutdown::Write)?))
     }
 }
 
