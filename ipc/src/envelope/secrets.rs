@@ -1,6 +1,6 @@
 //! Wiping of messages with passwords and keys.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -9,6 +9,9 @@ use zeroize::Zeroize as _;
 /// Messages up to this size that arrive in several pieces are always wiped, in all buffers that held a part of them,
 /// because only a whole message shows whether it takes secrets. Wiping larger ones would cost another pass over them.
 pub(crate) const ALWAYS_WIPED: usize = 64 << 10;
+
+/// hyper reads into the same buffer only if at least this many bytes fit into it.
+const MIN_READ: usize = 8 << 10;
 
 /// Maximum number of parts that wait for their other owner.
 const MAX_WAITING: usize = 64;
@@ -56,9 +59,9 @@ pub(crate) fn grow_message(message: &mut BytesMut, capacity: usize) {
 ///
 /// hyper returns parts of its read buffer as [`Bytes`] and keeps the rest of the buffer, so a part can't be wiped at
 /// once. While a part is held here, hyper usually allocates a new buffer for its next read, after which the part has
-/// only one owner. If the buffer has much room left, hyper continues to read into it; then the connection must end
-/// ([`UsedBuffers::hold_a_secret`]). Two parts of one buffer (pipelined requests, several small chunks) keep each other
-/// alive and are not wiped.
+/// only one owner. If the buffer has much room left, hyper continues to read into it, and two parts of one buffer
+/// (pipelined requests, several small chunks) keep each other alive: then the connection must end
+/// ([`UsedBuffers::keep_a_secret`]).
 ///
 /// Parts without a known secret wait for one read only; otherwise a client could make many buffers wait.
 #[derive(Debug, Default)]
@@ -68,6 +71,8 @@ pub(crate) struct UsedBuffers {
     has_waiting: AtomicBool,
     /// Whether a waiting part is known to contain a secret.
     has_secret: AtomicBool,
+    /// Bytes that still fit into the last buffer.
+    room: AtomicUsize,
 }
 
 /// A part that has another owner.
@@ -97,7 +102,18 @@ impl UsedBuffers {
         text
     }
 
-    /// Whether a part with a secret is waiting. It is wiped when the connection has ended.
+    /// Sets the number of bytes that still fit into the last buffer.
+    pub(crate) fn set_room(&self, room: usize) {
+        self.room.store(room, Ordering::Relaxed);
+    }
+
+    /// Whether a part with a secret is waiting that the next read may not release. It is wiped when the connection has
+    /// ended.
+    pub(crate) fn keep_a_secret(&self) -> bool {
+        self.hold_a_secret() && (self.room.load(Ordering::Relaxed) >= MIN_READ || self.waiting.lock().len() > 1)
+    }
+
+    /// Whether a part with a secret is waiting.
     pub(crate) fn hold_a_secret(&self) -> bool {
         self.has_secret.load(Ordering::Relaxed)
     }
@@ -174,6 +190,9 @@ mod tests {
 
         assert_eq!(text, "password");
         assert_eq!(buffers.waiting.lock().len(), 1);
+        assert!(!buffers.keep_a_secret(), "the next read uses another buffer");
+        buffers.set_room(MIN_READ);
+        assert!(buffers.keep_a_secret());
         buffers.wipe();
         assert!(buffers.hold_a_secret(), "the buffer is in use");
         drop(buffer);

@@ -370,6 +370,9 @@ impl<S: RpcService> HttpSide<S> {
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
         *answer.headers_mut() = headers;
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if buffers.keep_a_secret() {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         answer
     }
 }

@@ -143,10 +143,10 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check_turns();
-        // hyper passes a new buffer if a part of the last one is waiting, unless that one has much room left. Then the
-        // connection ends, which drops it.
+        // hyper passes a new buffer if a part of the last one is waiting.
         self.conversation.used_buffers.wipe();
         if !self.is_answering() && self.conversation.used_buffers.hold_a_secret() {
+            // Ends the connection, which drops the buffers.
             return Poll::Ready(Ok(()));
         }
         let before = buffer.filled().len();
@@ -154,6 +154,7 @@ impl AsyncRead for TimedStream {
             Poll::Pending => self.poll_too_late(context),
             ready => {
                 self.meter.receive(buffer.filled().len() - before);
+                self.conversation.used_buffers.set_room(buffer.remaining());
                 self.has_moved = true;
                 self.is_in_head |= !self.is_answering();
                 ready
