@@ -90,11 +90,16 @@ class Http(Connection):
 
     name = "http"
     survives_rubbish = True
+    closes = False
 
     def connect(self):
         return self.tcp(self.node.http_url)
 
     def send_message(self, text, headers=None):
+        """Sends a request, over a new connection if the last answer announced the end of this one."""
+        if self.closes:
+            self.close()
+            self.socket, self.closes = self.connect(), False
         more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items()).encode()
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(text)
         self.send(head + self.authorization + more + b"\r\n" + text)
