@@ -192,8 +192,8 @@ impl ModuleRegister {
         }
     }
 
-    /// The requested capabilities that a plugin is granted: those that its settings name. Without such settings, a
-    /// build that is built in or vouched for gets all, a foreign one none.
+    /// The requested capabilities that a plugin is granted. If its settings name capabilities, it is granted those.
+    /// Otherwise a built-in or vouched-for plugin is granted all, and a foreign one none.
     pub(crate) fn grants(&self, plan: &PluginPlan, manifest: &Manifest, trust: Trust) -> Vec<Capability> {
         let is_granted = |wanted: &Capability| {
             let is_open = match &plan.capabilities {

@@ -34,8 +34,8 @@ extern "C" fn on_refused_call(_: libc::c_int, _: *mut libc::siginfo_t, context: 
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: as above.
         let before = unsafe { *errno };
-        // SAFETY: the arguments are those that the caller meant for the kernel, which checks them; both calls fill the
-        // same structure.
+        // SAFETY: the kernel checks the arguments, as it would have done for the refused call, and `fstat` fills the
+        // same structure as `newfstatat`.
         let outcome = unsafe { libc::syscall(libc::SYS_fstat, call.arguments[0], call.arguments[2]) };
         // SAFETY: as above.
         let error = unsafe { std::mem::replace(&mut *errno, before) };

@@ -102,7 +102,7 @@ impl MetricsServer {
 async fn listen(listener: TcpListener, scraped: Arc<Scraped>, places: Arc<Semaphore>, closing: CancellationToken) {
     let mut connections = JoinSet::new();
     let take = |(stream, address): (TcpStream, SocketAddr)| {
-        // Drops the results of those that have ended.
+        // Removes the connections that have ended.
         while connections.try_join_next().is_some() {}
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
             tracing::warn!(%address, "connection for metrics refused: limit reached");

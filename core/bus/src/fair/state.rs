@@ -243,8 +243,8 @@ impl<W, P> State<W, P> {
         Some(Granted::Begins(job, share, waiter))
     }
 
-    /// The next job. It belongs to the client that has used the least time, among those that may have another place,
-    /// and to the plugin of that client that has used the least. Ties go to the job that has waited longest.
+    /// The client and plugin whose job is next. Of the clients below their maximum of places, the one that has used the
+    /// least time is next; of its plugins, likewise. With equal times, the job that has waited longest is next.
     ///
     /// Scans all clients: there are no more clients than waiting jobs, and a queued job costs far more than the scan.
     fn next_share(&self) -> Option<Share> {

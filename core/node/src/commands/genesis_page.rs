@@ -17,7 +17,7 @@ fn moment(activation: Activation) -> String {
     }
 }
 
-/// Names and heights of all rule changes: those in the file, and those that only the chain's family has.
+/// Names and heights of all rule changes: of the genesis file, and of the chain's family.
 fn forks(subject: &Subject) -> Vec<(String, Value, String)> {
     let (spec, family) = (&subject.genesis.spec, &subject.family);
     let scheduled = spec.activations().iter().map(|(fork, activation)| {
