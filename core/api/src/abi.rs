@@ -27,7 +27,10 @@ pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 ///
 /// 1: [`TenonPlugin::run`]. 2: [`TenonCallContext::client`] and [`TenonHost::hold`]. 3: [`TenonHost::call_json`].
 /// 4: [`CODE_CRASHED`] and [`CODE_CALLEE_CRASHED`]. 5: positions of events and items ([`TenonReply::data`]).
-pub const ABI_MINOR: u16 = 5;
+/// 6: [`TenonCallContext::deadline`].
+pub const ABI_MINOR: u16 = 6;
+/// Since this minor number a plugin reads [`TenonCallContext::deadline`].
+pub const MINOR_OF_DEADLINES: u16 = 6;
 /// Since this minor number a plugin marks the items of its subscriptions with positions.
 pub const MINOR_OF_ITEM_POSITIONS: u16 = 5;
 
@@ -191,11 +194,15 @@ pub struct TenonCallContext {
     /// Namespaces that the caller's endpoint exposes, separated by commas; `*` means all. An item that begins with `!`
     /// is a pattern of refused methods: `!eth_sign*`.
     pub namespaces: TenonSlice,
-    /// Nanoseconds until the host gives up; 0 means no deadline.
+    /// Nanoseconds until the host gives up; 0 means no deadline. Always 0 for plugins that read [`Self::deadline`].
     pub deadline_nanos: u64,
     /// Since minor number 2. The same number in all calls of one client, 0 if there is no client: a plugin can use it
     /// to share its resources among clients.
     pub client: u64,
+    /// Since minor number 6. When the host gives up, on the clock of [`TenonHost::now_nanos`]; 0 means no deadline. In
+    /// place of [`Self::deadline_nanos`], so that neither side reads the clock for a call. Set only for plugins of minor
+    /// number 6 or later.
+    pub deadline: u64,
 }
 
 /// The host's functions for a plugin. Valid from `start` until the library is unmapped: a panic hook or a kept context

@@ -9,10 +9,12 @@ use std::{
     env,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use support::{TestModules, c_plugin, process_of, text};
-use tenon_host::{Caller, Router};
+use tenon_bus::CallContext;
+use tenon_host::{Caller, Exposure, Router};
 use tenon_isolation::{Isolation, IsolationOptions};
 use tenon_modules::PluginPlan;
 
@@ -62,6 +64,29 @@ async fn plugins_in_c_of_the_first_and_the_previous_minor_number_load_and_answer
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn plugins_of_minor_number_2_and_current_ones_learn_the_time_left_in_both_isolations() {
+    for flags in [&["-DOF_MINOR_2"][..], &[]] {
+        for isolation in [Isolation::InProcess, Isolation::Process] {
+            let test = host_with_processes();
+            let library = c_plugin(test.folder.path(), "tests/plugins/abi/deadline.c", flags);
+            let plan = PluginPlan { isolation: Some(isolation), ..PluginPlan::new("deadline", library) };
+            test.modules.start(&[plan]).unwrap();
+            let router = test.modules.router();
+            let caller = Caller::new(Exposure::all(), CallContext::with_timeout(Duration::from_secs(60)));
+
+            let left = router.call_method("deadline_left", None, &caller).await.map(text).unwrap();
+
+            let left = Duration::from_nanos(left.parse().unwrap());
+            assert!(
+                left > Duration::from_secs(50) && left <= Duration::from_secs(60),
+                "{flags:?} {isolation:?}: {left:?}"
+            );
+            assert_eq!(ask(&router, "deadline_left", "[]").await, "null", "{flags:?} {isolation:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn optimisation_allocator_and_language_do_not_matter() {
     let cases: [&[&str]; 4] = [
         &["-C", "opt-level=0"],
@@ -96,11 +121,11 @@ async fn a_plugin_whose_panics_abort_ends_its_own_process_only() {
 
     assert!(aborted.contains("its process has ended") && aborted.contains("aborted"), "{aborted}");
     while process_of(&test, "bare").is_none() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // Its process id is known shortly before it serves.
     while ask(&router, "bare_echo", "[2]").await != "[2]" {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -115,5 +140,5 @@ async fn a_longer_table_of_a_later_minor_number_loads_unless_it_needs_more() {
     let other = TestModules::new();
     let demanding = c_plugin(other.folder.path(), "tests/plugins/abi/future.c", &["-DNEEDS_MINOR=8"]);
     let error = other.modules.load(&demanding, "").unwrap_err().to_string();
-    assert!(error.contains("built for plugin ABI 1.8, this node has 1.5"), "{error}");
+    assert!(error.contains("built for plugin ABI 1.8, this node has 1.6"), "{error}");
 }

@@ -99,5 +99,5 @@ async fn a_plugin_that_cannot_be_loaded_is_refused_as_the_node_does_it() {
 
     let refused = check(&library).await.unwrap_err().to_string();
 
-    assert!(refused.contains("built for plugin ABI 2.0, this node has 1.5"), "{refused}");
+    assert!(refused.contains("built for plugin ABI 2.0, this node has 1.6"), "{refused}");
 }

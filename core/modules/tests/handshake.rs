@@ -27,8 +27,8 @@ fn refusal(flags: &[&str]) -> ModuleError {
 fn every_mismatch_is_refused_by_its_name() {
     let cases: [(&[&str], &str); 9] = [
         (&["-DMAGIC=7"], "not a Tenon plugin: its table has the wrong magic number"),
-        (&["-DMAJOR=2"], "built for plugin ABI 2.0, this node has 1.5"),
-        (&["-DNEEDS_MINOR=6"], "built for plugin ABI 1.6, this node has 1.5"),
+        (&["-DMAJOR=2"], "built for plugin ABI 2.0, this node has 1.6"),
+        (&["-DNEEDS_MINOR=7"], "built for plugin ABI 1.7, this node has 1.6"),
         (&["-DSIZE=100"], "its table has 100 bytes, but that of ABI 1.0 has"),
         (&["-DSCHEMA=0xab"], "its messages have schema abababab"),
         (&["-DNAMESPACE=\"a b\""], "namespace \"a b\" is malformed"),

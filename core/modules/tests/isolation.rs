@@ -117,7 +117,7 @@ async fn a_library_that_is_refused_is_refused_by_the_same_words() {
     let no = test.modules.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"refuse"}"#)]);
     let panic = test.modules.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"panic"}"#)]);
 
-    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.5"), "{refused}");
+    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.6"), "{refused}");
     assert!(no.unwrap_err().to_string().ends_with("did not start: told to refuse"));
     assert!(panic.unwrap_err().to_string().ends_with("did not start: the plugin crashed at start"));
 }

@@ -26,8 +26,10 @@ extern "C" {
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold; 3: TenonHost.call_json; 4: TENON_CODE_CRASHED,
- * TENON_CODE_CALLEE_CRASHED; 5: positions of events and items (TenonReply). */
-#define TENON_ABI_MINOR 5
+ * TENON_CODE_CALLEE_CRASHED; 5: positions of events and items (TenonReply); 6: TenonCallContext.deadline. */
+#define TENON_ABI_MINOR 6
+/* Since this minor number a plugin reads TenonCallContext.deadline. */
+#define TENON_MINOR_OF_DEADLINES 6
 /* Since this minor number a plugin marks the items of its subscriptions with positions. */
 #define TENON_MINOR_OF_ITEM_POSITIONS 5
 /* Feature bit: subscriptions depend only on their arguments, the chain and the events, so that the host may
@@ -132,10 +134,13 @@ typedef struct TenonCallContext {
     const void *call; /* for TenonHost.call; valid until the returned future or stream has been dropped */
     TenonSlice namespaces;   /* what the caller's endpoint exposes, separated by commas; "*" means all;
                                an item that begins with "!" is a pattern of refused methods: "!eth_sign*" */
-    uint64_t deadline_nanos; /* until the host gives up; 0 means no deadline */
+    uint64_t deadline_nanos; /* until the host gives up; 0 means no deadline. Always 0 for plugins that read deadline */
     /* Since minor number 2 of the host. The same number in all calls of one client, 0 if there is none. A plugin can use it
      * to divide what it keeps fairly among clients. */
     uint64_t client;
+    /* Since minor number 6 of the host, for plugins of minor number 6 or later. When the host gives up, on the clock of
+     * TenonHost.now_nanos; 0 means no deadline. */
+    uint64_t deadline;
 } TenonCallContext;
 
 /* The host's functions; valid as long as the library is mapped. After stop they answer with

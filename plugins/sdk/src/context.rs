@@ -183,6 +183,7 @@ struct Inner<S> {
     token: Mutex<CallToken>,
     client: u64,
     namespaces: Namespaces,
+    /// On the host's clock.
     deadline: Option<Duration>,
     /// The event that a subscription received last. Created by subscriptions only.
     last_event: OnceLock<Arc<LastEvent>>,
@@ -214,10 +215,10 @@ enum Namespaces {
 }
 
 impl<S> Context<S> {
-    pub(crate) fn new(served: Arc<Served<S>>, caller: Caller, namespaces: &str, time_left: Option<Duration>) -> Self {
+    /// `deadline` is a time of the host's clock ([`Host::now`]).
+    pub(crate) fn new(served: Arc<Served<S>>, caller: Caller, namespaces: &str, deadline: Option<Duration>) -> Self {
         let Caller { token, client } = caller;
         let namespaces = if namespaces == "*" { Namespaces::All } else { Namespaces::Listed(namespaces.into()) };
-        let deadline = time_left.map(|left| served.host.now().saturating_add(left));
         let (token, last_event) = (Mutex::new(token), OnceLock::new());
         Self { inner: Arc::new(Inner { served, token, client, namespaces, deadline, last_event }) }
     }

@@ -42,7 +42,7 @@ fn expectations() -> Expectations {
         TenonStream { state, poll, drop }
         TenonMethod { name, cost, flags, description }
         TenonSubscription { name }
-        TenonCallContext { call, namespaces, deadline_nanos, client }
+        TenonCallContext { call, namespaces, deadline_nanos, client, deadline }
         TenonHost { size, abi_minor, reserved, state, call, subscribe, sleep, log, now_nanos, hold, call_json }
         TenonPlugin {
             magic, abi_major, abi_minor, needs_minor, reserved, size, features, schema_hash, name,
@@ -54,6 +54,8 @@ fn expectations() -> Expectations {
         ("TENON_PLUGIN_MAGIC", PLUGIN_MAGIC),
         ("TENON_ABI_MAJOR", u64::from(ABI_MAJOR)),
         ("TENON_ABI_MINOR", u64::from(ABI_MINOR)),
+        ("TENON_MINOR_OF_ITEM_POSITIONS", u64::from(MINOR_OF_ITEM_POSITIONS)),
+        ("TENON_MINOR_OF_DEADLINES", u64::from(MINOR_OF_DEADLINES)),
         // Widened to 64 bits with its sign, as in C.
         ("TENON_CODE_CRASHED", i64::from(CODE_CRASHED) as u64),
         ("TENON_CODE_CALLEE_CRASHED", i64::from(CODE_CALLEE_CRASHED) as u64),

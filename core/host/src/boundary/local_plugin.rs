@@ -10,7 +10,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{
     EventPosition,
-    abi::{TenonCallContext, TenonSlice},
+    abi::{MINOR_OF_DEADLINES, TenonCallContext, TenonSlice},
     messages::ModuleFaults,
 };
 use tenon_bus::CallContext;
@@ -21,7 +21,7 @@ use super::{
     Backend,
     in_flight::{LocalCall, LocalStream},
     library::Library,
-    services::{BusBackend, Services},
+    services::{BusBackend, Services, deadline_for_plugins},
 };
 use crate::{
     Caller, HostError, Manifest,
@@ -132,11 +132,15 @@ impl LocalInstance {
     }
 
     fn context(&self, context: &CallContext, namespaces: &str) -> TenonCallContext {
+        let reads_deadline = self.library.table().abi_minor >= MINOR_OF_DEADLINES;
+        let (deadline_nanos, deadline) =
+            if reads_deadline { (0, deadline_for_plugins(context)) } else { (nanos_left(context), 0) };
         TenonCallContext {
             call: ptr::from_ref(context).cast(),
             namespaces: slice(namespaces.as_bytes()),
-            deadline_nanos: nanos_left(context),
+            deadline_nanos,
             client: client_of(context),
+            deadline,
         }
     }
 }

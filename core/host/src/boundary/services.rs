@@ -37,6 +37,14 @@ use crate::{
 /// Zero of the clock that plugins see.
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
+/// A call's deadline in nanoseconds of the clock that plugins see; 0 means no deadline. Does not read the clock.
+pub(super) fn deadline_for_plugins(context: &CallContext) -> u64 {
+    context.deadline().map_or(0, |deadline| {
+        let nanos = deadline.saturating_duration_since(*CLOCK).as_nanos();
+        u64::try_from(nanos).unwrap_or(u64::MAX).max(1)
+    })
+}
+
 /// Maximum sleep that a plugin can request. tokio's timer has a bound of this order too.
 const MAX_SLEEP: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 

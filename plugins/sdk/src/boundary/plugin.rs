@@ -3,6 +3,7 @@
 use std::{
     ffi::c_void,
     mem::{offset_of, size_of},
+    num::NonZeroU64,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr,
     sync::{
@@ -15,8 +16,8 @@ use std::{
 use crate::Failure;
 use tenon_api::{
     abi::{
-        ABI_MAJOR, ABI_MINOR, FEATURE_LASTING_SUBSCRIPTIONS, PLUGIN_MAGIC, TenonCallContext, TenonFuture, TenonHost,
-        TenonMethod, TenonPlugin, TenonReply, TenonSlice, TenonStream, TenonSubscription,
+        ABI_MAJOR, ABI_MINOR, FEATURE_LASTING_SUBSCRIPTIONS, MINOR_OF_DEADLINES, PLUGIN_MAGIC, TenonCallContext,
+        TenonFuture, TenonHost, TenonMethod, TenonPlugin, TenonReply, TenonSlice, TenonStream, TenonSubscription,
     },
     schema_hash,
 };
@@ -114,8 +115,8 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
 struct Instance<P: 'static> {
     served: Arc<Served<P>>,
     table: &'static Table<P>,
-    /// Whether the host passes the client of each call (since minor number 2).
-    host_passes_client: bool,
+    /// The host's minor number.
+    host_minor: u16,
 }
 
 unsafe extern "C" fn start<P: Exported>(
@@ -126,13 +127,13 @@ unsafe extern "C" fn start<P: Exported>(
 ) -> TenonReply {
     // SAFETY: by the ABI, the host's table stays valid and the slices are lent for this call.
     let begin = || unsafe {
-        let host_passes_client = !host.is_null() && (*host).abi_minor >= 2;
+        let host_minor = if host.is_null() { 0 } else { (*host).abi_minor };
         let host = HostTable::connect(host)?;
         let settings = std::str::from_utf8(borrow(settings))
             .map_err(|error| Failure::server(format!("the settings are not UTF-8: {error}")))?;
         let plugin = Arc::new(P::start(host.clone(), settings, borrow(handover))?);
         let served = Arc::new(Served { plugin, host });
-        Ok(Box::new(Instance { served, table: P::table(), host_passes_client }))
+        Ok(Box::new(Instance { served, table: P::table(), host_minor }))
     };
     match catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| Err(Failure::server("the plugin crashed at start")))
     {
@@ -195,11 +196,18 @@ unsafe fn open_context<P>(instance: &Instance<P>, context: *const TenonCallConte
     // SAFETY: guaranteed by the caller.
     let namespaces = std::str::from_utf8(unsafe { borrow((*context).namespaces) }).unwrap_or_default();
     // SAFETY: the field is read only if the host's version has it.
-    let client = if instance.host_passes_client { unsafe { (*context).client } } else { 0 };
+    let client = if instance.host_minor >= MIN_ABI_MINOR_FOR_CLIENTS { unsafe { (*context).client } } else { 0 };
+    let deadline = if instance.host_minor >= MINOR_OF_DEADLINES {
+        // SAFETY: the host's version has the field.
+        NonZeroU64::new(unsafe { (*context).deadline }).map(|deadline| Duration::from_nanos(deadline.get()))
+    } else {
+        // SAFETY: `context` was lent for this call.
+        let time_left = NonZeroU64::new(unsafe { (*context).deadline_nanos });
+        time_left.map(|left| instance.served.host.now().saturating_add(Duration::from_nanos(left.get())))
+    };
     // SAFETY: `context` was lent for this call.
-    let (token, nanos) = unsafe { (CallToken((*context).call), (*context).deadline_nanos) };
-    let time_left = (nanos != 0).then(|| Duration::from_nanos(nanos));
-    Context::new(instance.served.clone(), Caller { token, client }, namespaces, time_left)
+    let token = CallToken(unsafe { (*context).call });
+    Context::new(instance.served.clone(), Caller { token, client }, namespaces, deadline)
 }
 
 unsafe extern "C" fn export_state<P: Plugin>(instance: *mut c_void) -> TenonReply {
@@ -227,6 +235,9 @@ struct HostTable(*const TenonHost);
 unsafe impl Send for HostTable {}
 // SAFETY: as above.
 unsafe impl Sync for HostTable {}
+
+/// The minor number from which on a host passes the client of each call.
+const MIN_ABI_MINOR_FOR_CLIENTS: u16 = 2;
 
 /// The minor number from which on a host recognises panics by their code.
 const MIN_ABI_MINOR_FOR_PANICS: u16 = 4;
