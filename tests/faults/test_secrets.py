@@ -66,6 +66,8 @@ class Secrets:
         self.kept = wire.Http(node, token=token(node))
         self.use_http(owner)
         self.use_broken(node, owner)
+        self.use_refused(node, owner)
+        self.use_large_buffers(node, owner)
         with wire.WebSocket(node, token=token(node)) as connection:
             for ask in (lambda *call: over_socket(node, *call), lambda *call: wire.ask(connection, wire.request(*call))["result"]):
                 assert ask("personal_unlockAccount", owner, self.password, 60) is True
@@ -124,6 +126,44 @@ class Secrets:
                     connection.send(piece.replace(b"%s", connection.authorization) if transport is wire.Http else piece)
                     time.sleep(0.05)
 
+    def use_refused(self, node, owner):
+        """HTTP requests that are refused by their head, on connections that are used again."""
+        unlock = wire.request("personal_unlockAccount", owner, self.password)
+        bearer = b"Authorization: Bearer %s\r\n" % token(node).encode()
+        json_type = b"Content-Type: application/json\r\n"
+        for status, path, headers, length in (
+            (401, b"/", b"Host: localhost\r\nAuthorization: Bearer stale\r\n" + json_type, 0),
+            (415, b"/", b"Host: localhost\r\nContent-Type: text/plain\r\n" + bearer, 0),
+            (404, b"/rpc", b"Host: localhost\r\n" + json_type + bearer, 0),
+            (403, b"/", b"Host: elsewhere\r\n" + json_type + bearer, 0),
+            (413, b"/", b"Host: localhost\r\n" + json_type + bearer, 1 << 30),
+        ):
+            with wire.Http(node, token=token(node)) as connection:
+                head = b"POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n" % (path, headers, max(length, len(unlock)))
+                connection.send(head + unlock)
+                connection.receive()
+                assert connection.status == status
+                if length == 0 and not connection.closes:
+                    assert "result" in wire.ask(connection, wire.request("eth_blockNumber"))
+
+    def use_large_buffers(self, node, owner):
+        """Requests on HTTP connections whose read buffer has become large: in several pieces, pipelined, and not JSON."""
+        unlock = wire.request("personal_unlockAccount", owner, self.password)
+        thirds = [unlock[:-50], unlock[-50:-4], unlock[-4:]]
+        for send in (
+            lambda connection: connection.send_in_pieces(thirds),
+            lambda connection: connection.send_in_pieces(thirds, chunked=True),
+            lambda connection: connection.send_message(unlock),
+            lambda connection: [connection.send_message(unlock) for _ in range(3)],
+            lambda connection: connection.send_message(unlock[:-2] + b"}]"),
+        ):
+            with wire.Http(node, token=token(node)) as connection:
+                wire.ask(connection, wire.request("eth_blockNumber", id="x" * 20_000))
+                for _ in range(3):
+                    wire.ask(connection, wire.request("eth_blockNumber"))
+                send(connection)
+                connection.receive()
+
     def over_http(self, body, **options):
         """Sends a request over the connection that stays open, or over a new one if the node has closed it."""
         if isinstance(body, bytes):
@@ -168,6 +208,32 @@ def test_memory_and_logs_hold_nothing_after_unlock_use_and_lock(options):
         assert not any(scanned(node, own.needles()))
         log = node.log_path.read_bytes()
         assert not [name for name, needle in own.needles().items() if needle in log]
+
+
+def test_a_websocket_message_that_is_refused_for_lack_of_memory_is_wiped():
+    own = Secrets()
+    limits = ["--rpc.memory", "72MiB", "--rpc.clientmemory", "6MiB"]
+    with contextlib.ExitStack() as stack:
+        node = stack.enter_context(Node("dev", "--lightkdf", "--ws.api", "eth,personal", *limits))
+        # Unfinished messages use up the client's share, in ever smaller steps.
+        size = 3_000_000
+        while size > 9_000:
+            connection = stack.enter_context(wire.WebSocket(node, token=token(node)))
+            connection.send(wire.frame(0x81, b"1," * (size // 2))[:-100])
+            time.sleep(0.3)
+            if connection.has_answer():
+                size = size * 2 // 3
+        body = wire.request("personal_unlockAccount", "0x" + "11" * 20, own.password, id="x" * 40_000)
+        place = body.index(own.password.encode())
+        masked = bytes(byte ^ (1, 2, 3, 4)[(place + at) % 4] for at, byte in enumerate(own.password.encode()))
+        message = wire.frame(0x81, body)
+        with wire.WebSocket(node, token=token(node)) as refused:
+            for piece in (message[:7_000], message[7_000:30_000], message[30_000:]):
+                refused.send(piece)
+                time.sleep(0.2)
+            assert wire.code_of(json.loads(refused.receive()))[0] == -32005
+
+            assert not found_in(node.process.pid, {"password": own.password.encode(), "masked password": masked})
 
 
 def test_the_scan_finds_what_is_leaked_deliberately(options):

@@ -1,6 +1,9 @@
 //! Wiping of messages with passwords and keys.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::{
+    cmp::Reverse,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+};
 
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -54,16 +57,17 @@ pub(crate) fn grow_message(message: &mut BytesMut, capacity: usize) {
     message.reserve(capacity.saturating_sub(message.len()));
 }
 
-/// Parts of a connection's read buffers that contained secrets. They are wiped once the connection reads into another
+/// Parts of a connection's read buffers that may contain secrets. They are wiped once the connection reads into another
 /// buffer, or has ended.
 ///
 /// hyper returns parts of its read buffer as [`Bytes`] and keeps the rest of the buffer, so a part can't be wiped at
 /// once. While a part is held here, hyper usually allocates a new buffer for its next read, after which the part has
 /// only one owner. If the buffer has much room left, hyper continues to read into it, and two parts of one buffer
-/// (pipelined requests, several small chunks) keep each other alive: then the connection must end
-/// ([`UsedBuffers::keep_a_secret`]).
+/// (pipelined requests, several small chunks) keep each other alive: a connection with a secret in such parts must end
+/// ([`UsedBuffers::needs_close`]).
 ///
-/// Parts without a known secret wait for one read only; otherwise a client could make many buffers wait.
+/// Parts without a known secret wait until the connection reads into another buffer and no longer; otherwise a client
+/// could make many buffers wait.
 #[derive(Debug, Default)]
 pub(crate) struct UsedBuffers {
     waiting: Mutex<Vec<Waiting>>,
@@ -79,7 +83,7 @@ pub(crate) struct UsedBuffers {
 #[derive(Debug)]
 struct Waiting {
     bytes: Bytes,
-    /// Whether the message to which it belongs takes secrets. In this case the connection ends soon.
+    /// Whether the message to which it belongs takes secrets.
     has_secret: bool,
 }
 
@@ -95,7 +99,7 @@ impl UsedBuffers {
                 copy
             }
         };
-        // Earlier pieces of the message are waiting too.
+        // Earlier pieces of the message are among the waiting parts.
         let mut waiting = self.waiting.lock();
         waiting.iter_mut().for_each(|part| part.has_secret = true);
         self.has_secret.store(!waiting.is_empty(), Ordering::Relaxed);
@@ -107,15 +111,20 @@ impl UsedBuffers {
         self.room.store(room, Ordering::Relaxed);
     }
 
-    /// Whether a part with a secret is waiting that the next read may not release. It is wiped when the connection has
-    /// ended.
-    pub(crate) fn keep_a_secret(&self) -> bool {
-        self.hold_a_secret() && (self.room.load(Ordering::Relaxed) >= MIN_READ || self.waiting.lock().len() > 1)
+    /// Whether the connection must end so that a secret can be wiped: the next read may use the same buffer, or several
+    /// parts of one buffer are waiting.
+    pub(crate) fn needs_close(&self) -> bool {
+        self.has_secrets() && (self.has_room() || self.waiting.lock().len() > 1)
     }
 
     /// Whether a part with a secret is waiting.
-    pub(crate) fn hold_a_secret(&self) -> bool {
+    pub(crate) fn has_secrets(&self) -> bool {
         self.has_secret.load(Ordering::Relaxed)
+    }
+
+    /// Whether hyper reads into the last buffer again.
+    fn has_room(&self) -> bool {
+        self.room.load(Ordering::Relaxed) >= MIN_READ
     }
 
     /// Wipes `bytes` as soon as there is no other owner.
@@ -128,15 +137,21 @@ impl UsedBuffers {
         }
     }
 
-    /// Wipes the parts without another owner, and drops those with another owner and no known secret.
+    /// Wipes the parts without another owner. If the next read uses another buffer, drops those with another owner and no
+    /// known secret.
     pub(crate) fn wipe(&self) {
         if !self.has_waiting.load(Ordering::Relaxed) {
             return;
         }
+        let has_room = self.has_room();
         let mut waiting = self.waiting.lock();
+        waiting.sort_unstable_by_key(falling_address);
         let parts = std::mem::take(&mut *waiting).into_iter();
-        let left = parts.filter_map(|part| wiped(part.bytes).err().map(|bytes| Waiting { bytes, ..part }));
-        *waiting = left.filter(|part| part.has_secret).collect();
+        let left = parts.filter_map(|part| {
+            let bytes = wiped(part.bytes).err()?;
+            (has_room || part.has_secret).then_some(Waiting { bytes, ..part })
+        });
+        *waiting = left.collect();
         self.has_waiting.store(!waiting.is_empty(), Ordering::Relaxed);
         if waiting.is_empty() {
             self.has_secret.store(false, Ordering::Relaxed);
@@ -146,13 +161,30 @@ impl UsedBuffers {
 
 impl Drop for UsedBuffers {
     fn drop(&mut self) {
-        self.wipe();
+        wiped_parts(self.waiting.get_mut()).for_each(drop);
     }
 }
 
-/// Wipes the bytes, or returns them if they have another owner.
-fn wiped(bytes: Bytes) -> Result<(), Bytes> {
-    bytes.try_into_mut().map(|mut own| own.as_mut().zeroize())
+/// Removes all parts, and returns the wiped buffers. Of several parts of a buffer, the first ones are dropped unchanged,
+/// and wiped with the last one.
+fn wiped_parts(waiting: &mut Vec<Waiting>) -> impl Iterator<Item = BytesMut> {
+    waiting.sort_unstable_by_key(falling_address);
+    waiting.drain(..).filter_map(|part| wiped(part.bytes).ok())
+}
+
+/// Sorts parts so that the one at the lowest address of a buffer is the last: it becomes the owner of all bytes after it
+/// when the others have been dropped.
+fn falling_address(part: &Waiting) -> Reverse<usize> {
+    Reverse(part.bytes.as_ptr().addr())
+}
+
+/// Wipes the bytes and the rest of their buffer, or returns them if they have another owner.
+fn wiped(bytes: Bytes) -> Result<BytesMut, Bytes> {
+    bytes.try_into_mut().map(|mut own| {
+        own.resize(own.capacity(), 0);
+        own.as_mut().zeroize();
+        own
+    })
 }
 
 #[cfg(test)]
@@ -190,14 +222,14 @@ mod tests {
 
         assert_eq!(text, "password");
         assert_eq!(buffers.waiting.lock().len(), 1);
-        assert!(!buffers.keep_a_secret(), "the next read uses another buffer");
+        assert!(!buffers.needs_close(), "the next read uses another buffer");
         buffers.set_room(MIN_READ);
-        assert!(buffers.keep_a_secret());
+        assert!(buffers.needs_close());
         buffers.wipe();
-        assert!(buffers.hold_a_secret(), "the buffer is in use");
+        assert!(buffers.has_secrets(), "the buffer is in use");
         drop(buffer);
         buffers.wipe();
-        assert!(!buffers.hold_a_secret());
+        assert!(!buffers.has_secrets());
         assert!(buffers.waiting.lock().is_empty());
     }
 
@@ -210,7 +242,7 @@ mod tests {
         let text = buffers.take_secret(text);
 
         assert_eq!(text.as_ptr(), address);
-        assert!(!buffers.hold_a_secret());
+        assert!(!buffers.has_secrets());
         assert!(buffers.waiting.lock().is_empty());
     }
 
@@ -223,10 +255,43 @@ mod tests {
         buffers.take_secret(Bytes::from(b"password, joined".to_vec()));
 
         buffers.wipe();
-        assert!(buffers.hold_a_secret());
+        assert!(buffers.has_secrets());
         drop(buffer);
         buffers.wipe();
-        assert!(!buffers.hold_a_secret());
+        assert!(!buffers.has_secrets());
+    }
+
+    #[test]
+    fn parts_of_one_buffer_are_wiped_together_when_the_connection_has_ended() {
+        let (mut rest, first) = buffer(8);
+        let second = rest.split_to(5).freeze();
+        let buffers = UsedBuffers::default();
+        buffers.wipe_later(first);
+        buffers.take_secret(second);
+        assert!(buffers.needs_close());
+        buffers.wipe();
+        assert_eq!(buffers.waiting.lock().len(), 2, "they keep each other");
+        drop(rest);
+
+        let wiped: Vec<_> = wiped_parts(&mut buffers.waiting.lock()).collect();
+
+        assert_eq!(wiped, [vec![0; 64]], "with what followed them");
+    }
+
+    #[test]
+    fn parts_without_known_secret_wait_while_the_connection_reads_into_their_buffer() {
+        let (rest, part) = buffer(8);
+        let buffers = UsedBuffers::default();
+        buffers.set_room(MIN_READ);
+
+        buffers.wipe_later(part);
+        buffers.wipe();
+
+        assert_eq!(buffers.waiting.lock().len(), 1);
+        assert!(!buffers.needs_close());
+        drop(rest);
+        buffers.wipe();
+        assert!(buffers.waiting.lock().is_empty());
     }
 
     #[test]
@@ -237,7 +302,7 @@ mod tests {
             buffers.wipe_later(part.clone());
         }
         assert_eq!(buffers.waiting.lock().len(), MAX_WAITING);
-        assert!(!buffers.hold_a_secret(), "whether one was in them is not known");
+        assert!(!buffers.has_secrets(), "whether one was in them is not known");
         buffers.wipe();
         assert!(buffers.waiting.lock().is_empty(), "they don't wait for a second read");
         drop(buffer);

@@ -155,6 +155,7 @@ async fn serve<S: RpcService>(
             let _guard = guard;
             Ok::<_, Infallible>(match step {
                 Step::Done(answer) => answer,
+                Step::Refuse(refused) => refused.wiped(&talk.used_buffers).await,
                 Step::Call(call) => sides.finish(call, talk, socket).await,
             })
         }
@@ -202,6 +203,7 @@ async fn serve_websocket<S: RpcService>(
     let Ok(upgraded) = upgrade.on_upgrade.await else { return };
     // It is the stream that `serve` passed to hyper, so it has this type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
+    let read = parts.read_buf;
     // As in `serve`. The connection itself observes the signal too, and says goodbye.
     let mut cut = FuturesUnordered::from_iter([async {
         side.stop_signals.cut.cancelled().await;
@@ -218,11 +220,13 @@ async fn serve_websocket<S: RpcService>(
         expiry: upgrade.admission.ends,
         limits: side.limits.duplex(),
         framing: Messages::new(side.dispatcher.clone(), side.limits.message_bytes),
-        buffer: BytesMut::from(&parts.read_buf[..]),
+        buffer: BytesMut::from(&read[..]),
         stop_signals: side.stop_signals.clone(),
         traffic: Arc::clone(&side.traffic),
     };
-    drop(parts);
+    drop(parts.io);
+    // Messages that arrived with the request may contain secrets. The buffer has no other owner.
+    conversation.used_buffers.wipe_later(read);
     let on_read = || conversation.count_read();
     let reader = CountedReader { reader: Half(stream), on_read: &on_read };
     let serving = connection.run(reader, Half(stream), || wait_until_write_closed(stream));

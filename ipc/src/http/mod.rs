@@ -118,8 +118,43 @@ pub(crate) struct Port<S> {
 pub(crate) enum Step {
     /// The complete answer.
     Done(Answer),
+    /// The complete answer to a request whose body may have arrived.
+    Refuse(Box<RefusedRequest>),
     /// The body must be read and answered.
     Call(Call),
+}
+
+impl Step {
+    /// The answer to a request whose body is not needed.
+    fn refuse(answer: Answer, request: Request<Incoming>) -> Self {
+        // If the client waits for `100 Continue`, reading the body would send it.
+        if request.body().is_end_stream() || request.headers().contains_key(header::EXPECT) {
+            return Self::Done(answer);
+        }
+        Self::Refuse(Box::new(RefusedRequest { answer, body: request.into_body() }))
+    }
+}
+
+/// A request that is answered without its body, which may contain a secret all the same.
+pub(crate) struct RefusedRequest {
+    answer: Answer,
+    body: Incoming,
+}
+
+impl RefusedRequest {
+    /// Wipes the part of the body that has already arrived, up to [`ALWAYS_WIPED`] bytes, and returns the answer.
+    pub(crate) async fn wiped(self, buffers: &UsedBuffers) -> Answer {
+        let Self { answer, mut body } = self;
+        let mut length = 0;
+        while let Some(piece) = arrived_piece(&mut body).await {
+            length += piece.len();
+            buffers.wipe_later(piece);
+            if length >= ALWAYS_WIPED {
+                break;
+            }
+        }
+        answer
+    }
 }
 
 /// A request with a valid head.
@@ -160,32 +195,35 @@ impl<S> Port<S> {
 impl<S: RpcService> Port<S> {
     /// Checks the head of a request.
     pub(crate) fn begin(&self, mut request: Request<Incoming>, conversation: &Conversation) -> Step {
+        let admitted = match self.check(&mut request, conversation) {
+            Verdict::Answered(answer) => return Step::refuse(answer, request),
+            Verdict::Admitted(admitted) => admitted,
+        };
+        let mut headers = std::mem::take(request.headers_mut());
+        headers.clear();
+        Step::Call(Call { body: request.into_body(), headers, admitted })
+    }
+
+    fn check(&self, request: &mut Request<Incoming>, conversation: &Conversation) -> Verdict<Admitted> {
         let head = match Head::of(request.headers()) {
             Ok(head) => head,
-            Err(error) => return Step::Done(refused(StatusCode::BAD_REQUEST, &error.to_string())),
+            Err(error) => return Verdict::Answered(refused(StatusCode::BAD_REQUEST, &error.to_string())),
         };
         if let Some(side) = &self.websocket
             && head.has_upgrade
             && handshake::is_upgrade(request.headers())
         {
             if !side.stop_signals.stopping.is_cancelled() {
-                return Step::Done(side.upgrade(&mut request, conversation));
+                return Verdict::Answered(side.upgrade(request, conversation));
             }
             // If only WebSocket has been closed, HTTP answers, as it does on new connections.
             if self.stop_signals().all(|signals| signals.stopping.is_cancelled()) {
-                return Step::Done(stopping());
+                return Verdict::Answered(stopping());
             }
         }
         match &self.http {
-            Some(side) => match side.check(&request, &head, conversation) {
-                Verdict::Answered(answer) => Step::Done(answer),
-                Verdict::Admitted(admitted) => {
-                    let mut headers = std::mem::take(request.headers_mut());
-                    headers.clear();
-                    Step::Call(Call { body: request.into_body(), headers, admitted })
-                }
-            },
-            None => Step::Done(status_only(StatusCode::NOT_FOUND)),
+            Some(side) => side.check(request, &head, conversation),
+            None => Verdict::Answered(status_only(StatusCode::NOT_FOUND)),
         }
     }
 
@@ -329,13 +367,18 @@ impl<S: RpcService> HttpSide<S> {
             }
         });
         let mut answer = match answered.await {
-            Ok(answer) => answer,
-            Err(refusal) => return refusal,
+            Ok(mut answer) => {
+                if let Some(added) = cors {
+                    answer.headers_mut().extend(*added);
+                }
+                with_content_encoding(answer, takes_gzip)
+            }
+            Err(refusal) => refusal,
         };
-        if let Some(added) = cors {
-            answer.headers_mut().extend(*added);
+        if buffers.needs_close() {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        with_content_encoding(answer, takes_gzip)
+        answer
     }
 
     async fn answered(
@@ -370,9 +413,6 @@ impl<S: RpcService> HttpSide<S> {
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
         *answer.headers_mut() = headers;
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if buffers.keep_a_secret() {
-            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-        }
         answer
     }
 }
@@ -469,6 +509,23 @@ fn throw_away(mut body: Incoming, max: usize) {
             left = left.saturating_sub(piece.len());
         }
     }));
+}
+
+/// The next piece of the body if it has arrived.
+async fn arrived_piece(body: &mut Incoming) -> Option<Bytes> {
+    let mut piece = pin!(next_piece(body));
+    let mut was_requested = false;
+    poll_fn(|context| match piece.as_mut().poll(context) {
+        Poll::Ready(piece) => Poll::Ready(piece.ok().flatten()),
+        Poll::Pending if was_requested => Poll::Ready(None),
+        Poll::Pending => {
+            // hyper passes bytes of its buffer only after they have been requested, and polls this again when woken.
+            was_requested = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
 }
 
 /// The next piece of the body; `None` at its end.

@@ -143,9 +143,9 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check_turns();
-        // hyper passes a new buffer if a part of the last one is waiting.
+        // By now hyper has allocated a new buffer if the last one has little room left.
         self.conversation.used_buffers.wipe();
-        if !self.is_answering() && self.conversation.used_buffers.hold_a_secret() {
+        if !self.is_answering() && self.conversation.used_buffers.has_secrets() {
             // Ends the connection, which drops the buffers.
             return Poll::Ready(Ok(()));
         }

@@ -118,7 +118,7 @@ impl Decoder {
     fn skip(&mut self, header: &Header, buffer: &mut BytesMut) {
         let whole = header.size.saturating_add(header.length);
         let arrived = whole.min(buffer.len());
-        buffer.advance(arrived);
+        discard(buffer, arrived);
         self.skipped = whole - arrived;
         self.is_dropping = !header.is_final;
     }
@@ -127,7 +127,7 @@ impl Decoder {
     pub(crate) fn next(&mut self, buffer: &mut BytesMut) -> Decoded {
         loop {
             let skipped = self.skipped.min(buffer.len());
-            buffer.advance(skipped);
+            discard(buffer, skipped);
             self.skipped -= skipped;
             if self.skipped > 0 {
                 return Decoded::More;
@@ -216,6 +216,12 @@ impl Header {
     const fn is_control(&self) -> bool {
         matches!(self.opcode, CLOSE | PING | PONG)
     }
+}
+
+/// Removes the beginning of the buffer, which may contain a password of a refused message.
+fn discard(buffer: &mut BytesMut, length: usize) {
+    buffer[..length].zeroize();
+    buffer.advance(length);
 }
 
 fn read_header(buffer: &BytesMut) -> Result<Option<Header>, CloseCode> {
