@@ -7,7 +7,7 @@
 pub struct NamespaceAlias {
     /// The other name.
     pub name: String,
-    /// The name by which its plugin serves it, which decides whether it is exposed.
+    /// The namespace's own name, under which its plugin serves it. It decides whether the namespace is exposed.
     pub namespace: String,
     /// Whether it is served under the other name. If not, the methods specific to that name are not served either.
     pub is_served: bool,

@@ -37,9 +37,9 @@ pub struct CallCounts {
     pub transport: Transport,
     /// Calls that ended, in any way.
     pub calls: u64,
-    /// Of those, the calls that failed.
+    /// Ended calls that failed.
     pub failed: u64,
-    /// Of those, the calls that were cancelled: the client left, or the time limit passed.
+    /// Ended calls that were cancelled: the client left, or the time limit passed.
     pub cancelled: u64,
     /// Durations of the timed calls.
     pub durations: DurationCounts,

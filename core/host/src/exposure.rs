@@ -24,7 +24,7 @@ struct Listed {
     namespaces: Vec<String>,
     /// Refused methods of exposed namespaces.
     refused: Vec<MethodPattern>,
-    /// Both in the form for plugins: `eth,net,!eth_sign*`.
+    /// Exposed namespaces and refused methods as text for plugins: `eth,net,!eth_sign*`.
     text: String,
     /// `refused`, resolved to the routes of one table. Computed by the first call after the table has changed.
     decided: ArcSwapOption<RefusedRoutes>,

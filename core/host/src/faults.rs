@@ -10,7 +10,7 @@ pub(crate) const NO_RESULT: &str = "the plugin gave no result";
 pub const NOT_JSON: &str = "the plugin gave a result that is not JSON";
 /// Message of a call that timed out.
 const TIMED_OUT: &str = "request timed out";
-/// Part of every failure of a plugin whose process has ended.
+/// Text in every failure of a plugin whose process has ended.
 pub const PROCESS_ENDED: &str = ": its process has ended";
 
 /// Classifies a failure as a plugin's fault.
@@ -22,8 +22,7 @@ pub(crate) enum Fault {
     Panic,
     /// It timed out.
     TimedOut,
-    /// Its process ended, it gave no valid result, or it reported a panic of the code that it called instead of
-    /// handling it.
+    /// Its process ended, its result was missing or not JSON, or it passed on the panic of a method that it had called.
     Other,
 }
 

@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 const CLOSED: u64 = 1 << 63;
 /// Callers wait until it is released.
 const HELD: u64 = 1 << 62;
-/// One of each kind. Each count has room for a million.
+/// One entry of each kind, as added to the state. Each count has at least 20 bits.
 const CALL: u64 = 1;
 const SLOW_CALL: u64 = 1 << 20;
 const STREAM: u64 = 1 << 40;
-/// The bits that count each kind.
+/// The bits of each kind's count.
 const CALLS: u64 = SLOW_CALL - CALL;
 const SLOW_CALLS: u64 = STREAM - SLOW_CALL;
 const STREAMS: u64 = HELD - STREAM;

@@ -1,8 +1,11 @@
 //! Calls by plugins to methods of other namespaces, by name and with JSON, as clients make them.
 //!
-//! Invariants: the called method has only the capabilities that both plugins were granted; such calls nest at most
-//! [`MAX_DEPTH`] deep, and a plugin makes at most [`MAX_OWN_CALLS`] at a time on its own behalf; each has a deadline;
-//! parameters are complete JSON, because in-process plugins trust the host for that.
+//! Invariants:
+//!
+//! - The called method has only the capabilities that both plugins were granted.
+//! - Calls nest at most [`MAX_DEPTH`] deep, and a plugin makes at most [`MAX_OWN_CALLS`] at a time on its own behalf.
+//! - Every call has a deadline.
+//! - Parameters are complete JSON: plugins in the node's process do not check this themselves.
 
 use std::{
     sync::{

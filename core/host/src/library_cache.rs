@@ -1,8 +1,11 @@
 //! The copies from which libraries are loaded, in a folder that only this node writes.
 //!
-//! Invariants: a copy's name contains the hash of its content; it is written to a temporary file and renamed; it is
-//! never written again, because the file of a loaded library must not change (SIGBUS), and for a path that is already
-//! loaded the system's loader returns the old copy.
+//! Invariants:
+//!
+//! - A copy's name contains the hash of its content.
+//! - A copy is written to a temporary file, then renamed, and never written again. Writing to the file of a loaded
+//!   library can end the process (SIGBUS), and for a path that is already loaded the system's loader returns the old
+//!   library.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,7 +73,7 @@ impl LibraryCache {
         let folder = self.own_folder()?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let path_of = |hash: &str| folder.join(format!("{stem}-{hash}.so"));
-        // A known build is only read: writing megabytes is what would slow callers down.
+        // A build whose copy exists is only read, because writing megabytes would slow callers down.
         if self.may_hold(&library) {
             let hash = library.read(steps, |_| Ok(()))?;
             let copy = path_of(&hash);
@@ -150,14 +153,14 @@ impl LibraryCache {
         Ok((copy, hash))
     }
 
-    /// Whether there are other copies than these, as far as is known.
+    /// Whether a known copy is neither in `used` nor mapped by this process.
     pub fn has_unused(&self, used: &[PathBuf]) -> bool {
         let mapped = self.mapped.lock();
         self.known.lock().keys().any(|copy| !used.contains(copy) && !mapped.contains(copy))
     }
 
-    /// Removes unused copies; otherwise the folder would grow with every build of a plugin in its own process. Those
-    /// that this process has mapped are removed when the next one starts. Blocks.
+    /// Removes unused copies, because the folder would otherwise grow with every build of a plugin in its own process.
+    /// A copy that this process has mapped stays until the next process of the node removes it. Blocks.
     pub fn remove_unused(&self, used: &[PathBuf]) {
         let mapped = self.mapped.lock().clone();
         let is_used = |copy: &PathBuf| used.contains(copy) || mapped.contains(copy);

@@ -54,8 +54,8 @@ pub(crate) struct OpenedLibrary {
     metadata: Metadata,
 }
 
-/// Callbacks between the steps, and the file metadata that they see: for tests, and for background operations, which yield
-/// to callers.
+/// Callbacks between the steps of a check. Tests change files and report other owners in them; background operations
+/// yield to callers in them.
 pub trait Steps {
     /// Owner and permissions of a file or folder.
     fn ownership(&self, metadata: &Metadata) -> Ownership {
@@ -154,7 +154,7 @@ impl OpenedLibrary {
     }
 }
 
-/// Facts that differ if a file is another one than before, or has been written since.
+/// Metadata that changes if a file is replaced or written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp([i64; 4], [u64; 3]);
 

@@ -94,7 +94,7 @@ impl Wake for OwnWakes {
     }
 }
 
-/// Returns pending once, so that the task is polled again only after a wake-up of a future that it has polled before.
+/// Returns `Pending` once without registering a waker: the task continues when a future that it polled before wakes it.
 pub async fn until_woken() {
     let mut was_polled = false;
     poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;

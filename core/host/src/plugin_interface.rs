@@ -33,8 +33,8 @@ pub trait PluginInstance: Send + Sync {
     /// The plugin's reason.
     fn export_state(&self) -> Result<Vec<u8>, Failure>;
 
-    /// Ends its event subscriptions after the latest event, and returns its position. Its clients' subscriptions that
-    /// follow events end with them.
+    /// Ends the plugin's event subscriptions after the latest event, and returns the position of that event.
+    /// Subscriptions of clients that the plugin feeds from these events end with them.
     fn end_events(&self) -> EventPosition;
 
     /// Starts the plugin's background work again. Ready when there is no more; dropping it cancels it.

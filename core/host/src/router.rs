@@ -337,7 +337,7 @@ impl Router {
         caller: &Caller,
     ) -> Result<PluginStream, Failure> {
         let (ticket, index) = self.enter_subscription(namespace, kind, caller).await?;
-        // The subscription outlives the call that opens it, and with it the deadline.
+        // Without a deadline: the subscription outlives the call that opens it.
         let request = SubscriptionRequest {
             namespace: namespace.to_owned(),
             kind: kind.to_owned(),

@@ -72,7 +72,7 @@ pub struct RunningPlugin {
 pub struct Drained {
     /// Calls that were cancelled at the end of the grace period.
     pub cancelled: u64,
-    /// Calls that did not end even then. The plugin is stopped when they do.
+    /// Calls that did not end after they were cancelled. The plugin is stopped once they have ended.
     pub abandoned: u64,
 }
 
@@ -183,7 +183,7 @@ impl RunningPlugin {
         }
     }
 
-    /// Refuses new calls and closes the subscriptions with a notice. Returns the number of subscriptions.
+    /// Refuses new calls, and closes the subscriptions with a notice. Returns the number of closed subscriptions.
     pub fn close(&self, notice: &str) -> u64 {
         self.end_background();
         self.gate.close();

@@ -113,7 +113,7 @@ pub struct HandOver {
 impl HandOver {
     /// Ends the events of the replaced instance: later ones are only for the next one.
     pub fn end_events(&self, replaced: &dyn PluginInstance) {
-        // Locked meanwhile: a subscription that ends with the events finds the position.
+        // Locked until the position is set: a subscription that ends together with the events waits for it.
         let mut end = self.end.lock();
         *end = Some(replaced.end_events());
     }
@@ -180,7 +180,7 @@ impl Slot {
         if self.notice.set(notice).is_err() {
             return;
         }
-        // The holder of the lock checks the notice when it unlocks.
+        // If the lock is taken, its holder finds the notice when it unlocks.
         if let Some(parts) = self.parts.try_lock() {
             self.drop_parts(parts);
         }
@@ -393,14 +393,14 @@ impl Parts {
         }
     }
 
-    /// Switches to the next instance after the present one has made all items of its events.
+    /// Switches to the next instance after the current one has sent all items of its events.
     fn promote_after_end(&mut self) {
         let last = self.hand_over.as_ref().and_then(|hand_over| hand_over.last_place());
         self.promote(last);
     }
 
-    /// Switches to the next instance, if there is one: queues its items behind the remaining ones of the previous one,
-    /// without those up to `last`; by default the last one that was sent.
+    /// Switches to the next instance, if there is one. Its items are queued behind those that remain of the previous
+    /// instance. Items up to `last` are dropped; by default that is the last place that was sent.
     fn promote(&mut self, last: Option<Place>) {
         if self.hand_over.take().is_none() {
             return;
@@ -512,7 +512,7 @@ impl PluginStream {
 impl Drop for PluginStream {
     fn drop(&mut self) {
         self.slot.is_over.store(true, Ordering::Release);
-        // The life cycle may hold a share of the slot; the plugin's side must end now regardless.
+        // Closed explicitly, because the plugin's life cycle may still hold an `Arc` of the slot.
         self.slot.close(Failure::server("it has no reader"));
     }
 }

@@ -59,7 +59,7 @@ pub fn run_load_cycle(file: &CheckedLibrary, settings: &str, methods: &[u32]) ->
 fn live(instance: Box<dyn PluginInstance>, methods: &[u32], kinds: usize) {
     let (caller, mut task) = (Caller::local(), TaskContext::from_waker(Waker::noop()));
     for method in methods {
-        // A call that waits is cancelled: being dropped while waiting is tested too.
+        // Polled once, then dropped: this also tests the cancellation of a call that waits.
         let _: Poll<_> = instance.call_plugin(*method, Some("[]"), &caller).poll_reply(&mut task);
     }
     for kind in (0..).take(kinds) {

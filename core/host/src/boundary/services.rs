@@ -58,8 +58,8 @@ const DECODED_FACTOR: usize = 8;
 /// The services of one instance, as passed over the boundary, with the table that points to them.
 ///
 /// Never freed, because a plugin may use its table as long as its library is mapped. The backend is dropped with the
-/// instance, and the next instance of the same library reuses the rest. So a library has as many of these as the
-/// maximum number of its instances that existed at the same time.
+/// instance, and the next instance of the same library reuses the rest. So a library has as many `Services` as it ever
+/// had instances at the same time.
 pub(super) struct Services {
     /// `None` between two instances: every request is refused then.
     backend: ArcSwapOption<Box<dyn Backend>>,
@@ -221,8 +221,8 @@ impl Backend for BusBackend {
             return answer;
         }
         let schema = u16::try_from(schema).unwrap_or(u16::MAX);
-        // A read answers immediately, without a copy of the frame, and in the caller's own context: it cannot be
-        // dropped halfway.
+        // A read is answered before this function returns, so it needs neither a copy of the frame nor a nested
+        // context.
         let answer = match context {
             Some(context) => self.bus.try_read_frame(topic, schema, frame, context),
             None => {
@@ -259,8 +259,8 @@ impl Backend for BusBackend {
             if length < LARGE_REPLY {
                 return answer;
             }
-            // Reserved until the plugin has read the reply. What the plugin makes from it is bounded by the number of
-            // long polls.
+            // Reserved until the plugin has read the reply. The answer that the plugin writes from it is not reserved:
+            // the limit on long polls bounds the memory of such answers.
             let _memory =
                 budget.client(context.origin().client).reserve(MemoryUse::Calls, length).map_err(BusError::from)?;
             context.announce_large_reply();
@@ -280,15 +280,16 @@ impl Backend for BusBackend {
         ExportedStream::new(stream::unfold(listener, |(mut subscription, mut end)| async move {
             let delivery = tokio::select! {
                 biased;
-                // Not subject to tokio's task budget: "pending" would be taken for "no items left", and the remaining
-                // ones would be lost.
+                // Not subject to tokio's task budget, which may return `Pending` although events are left. The branch
+                // below would then end the subscription, and these events would be lost.
                 delivery = unconstrained(subscription.next()) => delivery?,
                 // An error means that the services were dropped, which also ends the subscription. The second poll
                 // delivers events that arrived after the first one.
                 _ = end.wait_for(Option::is_some) => unconstrained(subscription.next()).now_or_never()??,
             };
             let item = match delivery {
-                // Checked after the event was received: an end that is set later is not before this event.
+                // Checked after the event was received: if the end is set only after this check, it includes this
+                // event.
                 FrameDelivery::Frame { position, .. } if end.borrow().is_some_and(|last| position > last) => {
                     return None;
                 }
@@ -358,8 +359,8 @@ impl Backend for BusBackend {
 
     fn end_events(&self) -> EventPosition {
         let mut position = EventPosition::default();
-        // Reads the position under the lock of the value that each event is checked against, so that every event up to
-        // the end is delivered, and no later one.
+        // `send_modify` holds the lock under which each event is compared with the end. So all events up to the end are
+        // delivered, and no later ones.
         self.events_end.send_modify(|end| position = *end.get_or_insert_with(|| self.bus.event_position()));
         position
     }

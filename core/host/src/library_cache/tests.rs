@@ -123,7 +123,8 @@ fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_beh
         assert_eq!(refused.to_string(), format!("plugin {}: refused: {words}", path.display()));
         assert!(fixture.copies().is_empty());
     }
-    // Root may own them, as may the node's user and group, and folders like /tmp may be writable by all.
+    // Accepted: folders of root and of the node's user, folders that the node's own group may write to, and folders
+    // such as /tmp that all users may write to.
     for (user, group, mode) in [(0, 0, 0o755), (user, 4712, 0o755), (user, group, 0o775), (0, 4712, 0o1777)] {
         let seen = |facts: Ownership| if facts.is_folder { Ownership { user, group, mode, ..facts } } else { facts };
         fixture.cache.check_and_copy_with(&path, None, &OwnedBy(seen)).unwrap();

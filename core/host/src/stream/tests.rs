@@ -146,7 +146,7 @@ async fn an_event_of_the_next_instance_is_delivered_although_it_equals_one_befor
     let mut stream = old.open().await;
 
     let hand_over = stream.hand_over_to(&next).await;
-    // Published before the next instance listened, and read after.
+    // Event 1 was published before the next instance subscribed, so only the old one makes an item of it.
     old.made_of(1, "0");
     old.made_of(2, "0");
     next.made_of(2, "0");
@@ -168,7 +168,7 @@ async fn an_event_that_both_instances_saw_is_delivered_once_whatever_they_make_o
     let hand_over = stream.hand_over_to(&next).await;
     old.made_of(1, "old 1");
     next.made_of(1, "next 1");
-    // The old build makes nothing of event 2.
+    // The old instance makes no item of event 2.
     next.made_of(2, "next 2");
     hand_over.end_events(&*old.plugin.instance);
     next.made_of(4, "next 4");
