@@ -6,7 +6,7 @@ use tenon_api::messages::{ActorHealth, MailboxUse};
 use tenon_modules::{ActorProbe, ActorReport};
 use tenon_supervisor::{ActorState, Supervisor};
 
-/// Reports the actors of these names that run, all together.
+/// Reports the actors with these names as one.
 pub(crate) fn probe(supervisor: &Arc<Supervisor>, names: &'static [&'static str]) -> ActorProbe {
     // Weak: the node stops its supervisor itself, as its only owner.
     let supervisor = Arc::downgrade(supervisor);
@@ -24,7 +24,7 @@ pub(crate) fn failure(supervisor: &Weak<Supervisor>, name: &str) -> Option<Strin
     }
 }
 
-/// The report with one more actor: the worst health, sums, and the last known fault.
+/// Adds an actor to the report: adds up restarts and messages, and keeps the worst health and the last known fault.
 fn with(report: ActorReport, actor: tenon_supervisor::ActorHealth) -> ActorReport {
     let (health, failure) = match actor.state {
         ActorState::Running => (ActorHealth::Running, None),

@@ -1,14 +1,14 @@
 //! The allocator of the whole process, and its figures.
 //!
-//! The allocator's functions have the system's names in the linked program, so that the database engine, the other C
-//! libraries and plugins in the node's process use it too. Two allocators would each keep memory that the other could
-//! have used, and the system's keeps it permanently: blocks of the engine's cache are read by one thread and freed by
-//! another, which scatters them over an arena per thread.
+//! The linked program has the allocator's functions under the system's names. So the database engine, the other C
+//! libraries and plugins in the node's process use it too. With two allocators, each would keep memory that the other
+//! could have used. The system's allocator would keep it permanently: one thread reads a block of the engine's cache
+//! and another frees it, which scatters the blocks over the arenas of all threads.
 
 use tikv_jemalloc_ctl::{background_thread, epoch, max_background_threads, stats};
 
-/// Allocation takes a tenth of a read's time with the system's allocator under many threads; jemalloc halves it, and
-/// prevents fragmentation in long-running nodes.
+/// Under many threads, the system's allocator takes a tenth of a read's time. jemalloc halves that, and prevents
+/// fragmentation in long-running nodes.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

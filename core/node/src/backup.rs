@@ -86,8 +86,8 @@ impl Manifest {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// The list of a database without its files. Opening it checks that it is a database, yields its head, and records
-    /// its list of tables; the files to list are those in the folder after that.
+    /// The list of a database, still without its files. Opens the database, which changes files in its folder: the
+    /// caller must list the files after this call.
     ///
     /// # Errors
     /// [`Stop`] if it is not a database, or has no chain.
@@ -312,8 +312,9 @@ pub(crate) fn store_options_of_copy() -> StoreOptions {
     store_options(&DatabaseSettings { cache: CACHE, ..DatabaseSettings::default() })
 }
 
-/// Compares the rules of the genesis file with those of the chain. If rules depend on the network id, which is not in
-/// the backup, a difference may come from it: the first start reports it again.
+/// Compares the rules of the genesis file with those of the chain. A family whose rules depend on the network id gets
+/// only a warning: a backup does not contain that id, so the difference may come from another id. The first start
+/// compares the rules again.
 ///
 /// # Errors
 /// [`Stop::Failure`] naming the rules.

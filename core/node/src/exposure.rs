@@ -43,11 +43,11 @@ impl ExposureSettings<'_> {
         self.served().iter().any(|name| self.needs_token(name))
     }
 
-    /// Logs powerful namespaces that are open, unlike by default.
+    /// Logs namespaces that need a token by default, if they are served without one.
     pub(crate) fn warn_of_powerful(&self, endpoint: &'static str, address: IpAddr) {
         let default = AuthSettings::default().namespaces;
         for namespace in default.iter().filter(|name| self.namespaces.contains(*name) && !self.needs_token(name)) {
-            // On this machine alone, as in every development network, no action is needed.
+            // On loopback, as in every development network, no action is needed.
             if address.is_loopback() {
                 tracing::info!(endpoint, %namespace, "a powerful namespace is open to every program on this machine");
             } else {

@@ -21,7 +21,7 @@ use crate::exit::Stop;
 use crate::front_ends;
 use crate::live_settings::{LiveSettings, now};
 
-/// Waiting time for a closing front-end before the report calls it draining: idle connections close sooner.
+/// Time for a closing front-end before its report says that it is draining. Idle connections close within it.
 const CHECK_PERIOD: Duration = Duration::from_millis(50);
 
 /// The name of a front-end's module.
@@ -271,7 +271,7 @@ impl FrontEnds {
     pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, BusError> {
         let changed = self.live.lock().reload(settings);
         if !changed.is_empty() {
-            // Both, even if the first can't accept the new tokens.
+            // Applied to both, even if the first one can't read its secret for tokens.
             let http = self.apply(FrontEnd::Http).await;
             let websocket = self.apply(FrontEnd::WebSocket).await;
             http.and(websocket)?;

@@ -38,7 +38,7 @@ pub(crate) struct LiveSettings {
     is_confined: bool,
     http: Overlays,
     websocket: Overlays,
-    /// Counts changes, so that the end of one does not end its successor.
+    /// Number of the latest change. The end of a change that was replaced has another number, and is ignored.
     changes: u64,
 }
 

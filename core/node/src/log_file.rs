@@ -66,8 +66,8 @@ fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFile
     builder.build(folder).map_err(|error| refused(&error))
 }
 
-/// A file next to the log whose name starts like the log's but is not an older part of it (`NAME.DATE`). The appender
-/// deletes files by the start of the name alone.
+/// Finds a file that the appender could delete although it is not an older part of the log (`NAME.DATE`): to the
+/// appender, every file whose name begins with the log's name is one.
 fn foreign_file(folder: &Path, name: &str) -> std::io::Result<Option<String>> {
     for entry in std::fs::read_dir(folder)? {
         let found = entry?.file_name();

@@ -16,8 +16,8 @@ use crate::terminal_text::without_control_characters;
 
 /// Time limit for a line if the reader has kept up so far.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
-/// Bytes that a pipe accepts without blocking its writer, if it accepts anything: a page on Linux, part of which may be
-/// occupied by the end of a line from standard output's own buffer.
+/// Bytes that a pipe accepts without blocking once it is ready for writing. On Linux it has a free page then, of which
+/// the end of a line from standard output's own buffer may take a part.
 const PIECE: usize = 2048;
 
 /// An output for lines.
@@ -54,8 +54,8 @@ fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], timeout: Duration
 fn is_writable(file: &impl AsFd, timeout: Duration) -> bool {
     let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
     let mut wanted = [PollFd::new(file, PollFlags::OUT)];
-    // If polling fails, the write is attempted; for a pipe without a reader it reports the error. A signal is not a
-    // result.
+    // If polling fails, the write is attempted, and reports the error of a pipe without a reader. A poll that a signal
+    // interrupts is repeated.
     retry_on_intr(|| poll(&mut wanted, Some(&timeout))).map_or(true, |ready| ready > 0)
 }
 

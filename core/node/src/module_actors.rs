@@ -256,7 +256,7 @@ impl ActorSwitch for PoolFollowing {
     fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
         async {
             let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
-            // It reads the head again, and so catches up with missed blocks.
+            // The actor reads the head at its start, and so catches up with missed blocks.
             let feed = spawn_pool(&supervisor, &self.pool.pool).map_err(SwitchError::new)?;
             *self.feed.lock() = Some(tokio::spawn(feed.run()));
             self.pool.is_running.store(true, Ordering::Release);

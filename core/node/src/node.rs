@@ -142,8 +142,8 @@ impl Node {
         self.notify_ready();
     }
 
-    /// Stops in order: no more requests, running ones get their grace, plugins, module actors, the importer and the
-    /// database's writer finish accepted work, the database is flushed.
+    /// Stops in order: refuses new requests and gives running ones their grace period; lets plugins, module actors, the
+    /// importer and the database's writer finish accepted work; flushes the database.
     ///
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
@@ -156,7 +156,7 @@ impl Node {
         tasks.shutdown().await;
         self.network.stop(&self.supervisor).await;
         drop(self.network);
-        // An operation on a module that still runs may hold the supervisor too; it can start no actor afterwards.
+        // An unfinished operation on a module may still hold the supervisor, but can start no actor after this.
         let unfinished = self.supervisor.stop(DRAIN).await;
         if !unfinished.is_empty() {
             tracing::warn!(actors = ?unfinished, "actors did not finish in time");
@@ -176,7 +176,7 @@ impl Node {
     }
 }
 
-/// Answers whether texts are spelt as the reference's: if its names of namespaces are served.
+/// Answers how texts are spelt: like the reference's, if the reference's names of namespaces are served.
 fn answer_spelling(plan: &NodePlan, bus: &Bus) -> Result<(), Stop> {
     let has_aliases = plan.namespace_names() == NamespaceNames::WITH_ALIASES;
     let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };

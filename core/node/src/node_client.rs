@@ -62,7 +62,8 @@ impl NodeClient {
     /// Connects to a socket.
     ///
     /// # Errors
-    /// The path and why it can't be opened, in the words of `reason` if it has any for this kind.
+    /// The path, and why it can't be opened: the text that `reason` returns for this kind of error, or else the
+    /// system's.
     pub(crate) fn open(
         path: &Path,
         request_timeout: Option<Duration>,

@@ -13,9 +13,9 @@ use crate::exit::Stop;
 /// A node's open files besides tables and connections: the database's folders and logs, threads' pollers, listeners,
 /// the journal, plugins' processes. 50 when idle; a compaction writes several tables at once.
 const OWN: u64 = 112;
-/// Minimum limit for a start: after [`OWN`], fewer would not leave enough for a node.
+/// Minimum limit for a start: fewer would leave too few files for tables and connections besides [`OWN`].
 const MIN_FILES: u64 = 256;
-/// If the limit is too low, tables get at most one in this many of the files.
+/// If the limit is too low, tables get at most `1 / TABLES` of the files that [`OWN`] and peers leave.
 const TABLES: u64 = 4;
 
 /// Raises the process's own limit of open files to the system's maximum; `None` if there is no limit.
@@ -56,7 +56,7 @@ pub(crate) fn raise_limit_and_fit_settings(settings: &mut Settings) -> Result<()
     raised().map_or(Ok(()), |max| fit_settings_to(max, settings))
 }
 
-/// Connections of peers, two each, and handshakes, if the settings enable the network.
+/// Open files of the network, if the settings enable it: two for each peer, and one for each handshake.
 fn peers(settings: &Settings) -> u64 {
     let peers = &settings.peers;
     if peers.enabled { 2 * u64::from(peers.maxpeers) + u64::from(peers.maxpendpeers.max(50)) } else { 0 }
@@ -81,7 +81,7 @@ fn fit_settings_to(max: u64, settings: &mut Settings) -> Result<(), Stop> {
     }
     let tables = tables.min(max.saturating_sub(own) / TABLES);
     let left = max.saturating_sub(own + tables);
-    // Rounded down, so that together they never exceed the rest.
+    // Rounded down, so that the shares together never exceed `left`.
     let share = |count: u32| u32::try_from(u64::from(count) * left / connections.max(1)).unwrap_or(count).min(count);
     settings.database.open_files = u32::try_from(tables).unwrap_or(settings.database.open_files);
     settings.http.connections = share(settings.http.connections);

@@ -95,7 +95,7 @@ fn check_history(settings: &Settings, family: &dyn NodeFamily) -> Result<(), Sto
     )))
 }
 
-/// Performs the work after a commit, in case the process was killed between the two.
+/// Repeats the engine's work after the last commit, in case the process was killed before that work was done.
 fn catch_up(store: &Arc<Store>, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
     let head = store.head();
     if head.header.number == 0 {
@@ -106,7 +106,7 @@ fn catch_up(store: &Arc<Store>, engine: &dyn ConsensusEngine) -> Result<(), Stor
     store.take_writer()?.set_finality(finalized, safe)
 }
 
-/// Applies `recovery.check`. Without it the default stays; builds with debug assertions then check too.
+/// Applies `recovery.check`. If it is 0, the default stays, which checks in builds with debug assertions.
 fn check_signers(settings: &Settings) {
     if settings.recovery.check > 0 {
         tenon_recovery::check_one_in(settings.recovery.check);

@@ -1,10 +1,10 @@
 //! Reports panics. The standard library's own hook may block on standard error, and resolves the names of a backtrace
 //! on the thread that panicked.
 //!
-//! Both would affect more than the one request. There are only as many serving threads as cores: a thread that waits
-//! for an unread pipe is lost, and one that resolves names (seconds, if the program has debug information and is not in
-//! the system's cache) delays its next connections. So the message goes to the log's output, and on such a thread the
-//! backtrace, captured only with `RUST_BACKTRACE`, is resolved on a separate thread.
+//! Both would harm other requests, because there are only as many serving threads as cores. A thread that waits for an
+//! unread pipe serves nothing any more. A thread that resolves names delays its connections, by seconds if the program
+//! has debug information and is not in the page cache. So the message goes to the log's output. The backtrace of a
+//! serving thread, captured only with `RUST_BACKTRACE`, is resolved on a separate thread.
 
 use std::backtrace::Backtrace;
 use std::env;
@@ -14,8 +14,8 @@ use std::thread;
 
 use crate::log_output::eprint_line;
 
-/// Whether a backtrace is being resolved. The standard library does so under one lock of the process, and capturing the
-/// next backtrace would wait for it.
+/// Whether a backtrace is being resolved. The standard library resolves under a global lock, which capturing another
+/// backtrace would wait for.
 static IS_TRACING: AtomicBool = AtomicBool::new(false);
 
 /// Installs a panic hook that prints what the standard library's would, without blocking.
@@ -38,7 +38,8 @@ fn report(panic: &PanicHookInfo<'_>) {
         eprint_line(&format!("trace of the panic:\n{trace}"));
         IS_TRACING.store(false, Ordering::Release);
     };
-    // The program, and its backtrace thread, may end once its main thread has panicked.
+    // Written on this thread outside of the runtime: when the main thread panics, the program may end, and a separate
+    // thread with it.
     if thread.name() == Some("main") || tokio::runtime::Handle::try_current().is_err() {
         write();
     } else if thread::Builder::new().name("panic-trace".to_owned()).spawn(write).is_err() {

@@ -20,7 +20,8 @@ const TERMINAL: &str = "/dev/tty";
 
 /// Passwords, one after another.
 pub(crate) enum Passwords {
-    /// The lines of a file; the last line is used for all further passwords. Without a line, they are empty.
+    /// The lines of a file, one for each password; the last line serves for all further ones. If the file has no line,
+    /// every password is empty.
     Lines {
         /// The remaining passwords, the next one last.
         left: Vec<SecretText>,
@@ -72,8 +73,9 @@ impl Passwords {
         }
     }
 
-    /// The password for a key that is encrypted next, typed twice at the terminal, because typing is hidden. The empty
-    /// one is used with a warning, as by the reference, but only if it was given: a source without a line is a mistake.
+    /// The password to encrypt a new key with. At the terminal, where typing is hidden, it must be typed twice. An
+    /// empty password is accepted with a warning, as by the reference. A file or descriptor without any line is an
+    /// error.
     ///
     /// # Errors
     /// [`Stop::Usage`] if there is no terminal, the two differ, or the source has no line.

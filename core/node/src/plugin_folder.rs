@@ -15,8 +15,8 @@ use crate::exit::Stop;
 pub(crate) const BUILT_IN_PLUGINS: &[&str] =
     &["admin", "consensus", "debug", "eth", "miner", "net", "personal", "rpc", "txpool", "web3"];
 
-/// Folders from which libraries are loaded: the one in the settings; by default `plugins` next to the program, or, if
-/// that does not exist, the program's own folder, in which only libraries named like this workspace's count.
+/// Folders from which libraries are loaded: the one in the settings, by default `plugins` next to the program. If that
+/// does not exist, it is the program's own folder, where only libraries with the prefix of built-in plugins count.
 pub(crate) fn folders(settings: &Settings, program_folder: &Path) -> Vec<PluginFolder> {
     vec![match &settings.plugins.dir {
         Some(folder) => PluginFolder::new(folder),
@@ -34,9 +34,8 @@ fn folder_of_program(program_folder: &Path) -> PluginFolder {
     }
 }
 
-/// The plugins that were built with this program: those in the list next to it, where the build writes it. The list is
-/// not looked for in the folder of the settings, because libraries with a list of their own must not vouch for
-/// themselves.
+/// The plugins that were built with this program, from the list that the build writes next to it. A list in the folder
+/// of the settings is ignored: libraries must not vouch for themselves.
 ///
 /// # Errors
 /// [`Stop::Usage`] if users other than root and the node's own could have written the list.
@@ -63,9 +62,8 @@ pub(crate) fn vouched(settings: &Settings) -> Result<VouchedBuilds, Stop> {
     VouchedBuilds::from_hashes(hashes).map_err(|error| Stop::Usage(format!("plugins.trusted: {error}")))
 }
 
-/// The settings of every plugin, by name: those in the folder of the settings, and those that come with the program,
-/// which need not be in it. For a built-in plugin that is missing, the plan has the expected path, so that it fails
-/// visibly.
+/// The plan of every plugin: of those in the folder of the settings, and of built-in ones, which may also be in the
+/// program's folder. The plan of a missing plugin has the expected path, so that its start fails visibly.
 ///
 /// # Errors
 /// [`Stop::Usage`] if a folder can't be read, a required plugin of the settings has no library, or a capability does
@@ -99,7 +97,7 @@ pub(crate) fn plans(settings: &Settings, program_folder: &Path) -> Result<Vec<Pl
                      --plugins"
                 )));
             }
-            // The module fails, like any whose library can't be opened, and the others are served.
+            // Only this module fails, as if its library could not be opened.
             let folder = folders.first().map(|folder| folder.path.as_path()).unwrap_or(Path::new(""));
             libraries.insert(name.clone(), folder.join(library));
         }

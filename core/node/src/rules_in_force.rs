@@ -1,5 +1,6 @@
-//! The rules of a folder's chain are stored in its database. A chain continues only under these rules: others at or
-//! below the head would give the same blocks another state, unnoticed until a block is refused.
+//! The rules of a folder's chain are stored in its database. A chain continues only under these rules. Other rules at
+//! or below the head would give its blocks another state, and a difference would only show when a later block is
+//! refused.
 
 use tenon_api::{BlockNumber, ChainReader, U256};
 use tenon_chain::{BlockPlace, ChainSpec, RuleChange, Rules};

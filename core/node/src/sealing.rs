@@ -82,7 +82,8 @@ pub(crate) struct BlockMaking {
     pub(crate) directory: WalletDirectory,
     /// The answer to a request to make blocks, if the node has no account for them.
     pub(crate) without_account: SealingStart,
-    /// The only account for which blocks can be made here; `None` if that does not depend on the wallets.
+    /// The only account for which this node can make blocks: that of the chain's single masternode. `None` if making
+    /// blocks needs no account of the wallets.
     pub(crate) masternode: Option<Address>,
 }
 

@@ -138,7 +138,7 @@ pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirec
     Ok(())
 }
 
-/// The text of a wallet's error: that of clients, if it is one that they know.
+/// The text of a wallet's error: the one that RPC clients receive, if there is one.
 fn error_text(error: AccountsError) -> String {
     match BusError::from(error) {
         BusError::Module(RequestError::Account(refusal)) => account_refusal_text(&refusal),

@@ -88,7 +88,7 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     let ninth = block(9)["hash"].as_str().unwrap().to_owned();
     assert_eq!(node.signal("TERM"), Some(0));
 
-    // The same blocks pass the checks for blocks of others, once the time that they borrowed has come.
+    // The same blocks pass the checks for other nodes' blocks once the clock has reached their timestamps.
     let file = parent.path().join("chain.rlp").to_str().unwrap().to_owned();
     run_well(&["export", "--datadir", &folder, &file, "0", "9"]);
     let genesis = format!("{folder}/genesis.json");

@@ -49,10 +49,10 @@ impl<'a> Source<'a> {
 /// Why a backup or snapshot was not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
-    /// It is not what its list says, so that no attempt can succeed.
+    /// Its content differs from its list: every attempt would fail.
     #[error(transparent)]
     Wrong(Stop),
-    /// Another attempt may succeed: the disk, an option or an interruption was the reason.
+    /// The disk, an option or an interruption was the reason: another attempt may succeed.
     #[error(transparent)]
     Attempt(#[from] Stop),
 }

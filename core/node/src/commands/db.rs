@@ -84,9 +84,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// Opening a database migrates it, one format after another, and resumes an interrupted migration: this does so without
-/// the rest of a start. It also removes the tries of old blocks at once, which the following blocks would otherwise do
-/// a few at a time.
+/// Opens the database and does nothing else of a start: opening migrates it, one format after another, and resumes an
+/// interrupted migration. Then removes the tries of old blocks at once; a running node removes a few with each block.
 fn migrate(settings: &Settings) -> Result<(), Stop> {
     let folder = DataFolder::existing(&settings.node.datadir)?.database();
     let store = Store::open(&folder, store_options(&settings.database))?;

@@ -104,13 +104,13 @@ pub(super) fn lock(data: &DataFolder) -> Result<File, Stop> {
     }
 }
 
-/// Has the node that has the folder open make the copy in `place`, a folder of the same data folder.
+/// Asks the node that has the folder open to make the copy in `place`, which is inside the data folder.
 ///
-/// The copy is removed after use, so its place is never taken from the answer: another program may listen on the
-/// socket, and a node in a container has other paths.
+/// The path in the node's answer is only shown, never used, because the copy is removed after use: another program may
+/// be listening on the socket, and a node in a container has other paths.
 fn ask_the_node(socket: &Path, place: &Path) -> Result<(), Stop> {
     let node = NodeClient::connect(socket)?;
-    // A copy that was left would be taken for the new one.
+    // Otherwise an old copy could be mistaken for the new one.
     checkpoints::remove(place).map_err(|error| Stop::Failure(format!("{}: {error}", place.display())))?;
     let answer = node.answer(node.make_checkpoint())?;
     // A link is not followed.
@@ -125,7 +125,7 @@ fn ask_the_node(socket: &Path, place: &Path) -> Result<(), Stop> {
 
 pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
     let source = named(matches)?;
-    // Checked before a folder is created in vain.
+    // Checked first, so that an error leaves no new folder.
     Manifest::read(Source::backup(source))?;
     let data = DataFolder::create(&settings.node.datadir)?;
     print_summary("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())

@@ -243,7 +243,7 @@ fn import_all(
     is_interrupted: &Arc<AtomicBool>,
     reference: Option<&Reference>,
 ) -> Result<(), Stop> {
-    // Without a node, the importer is the only user of the database: no other thread would gain from an actor.
+    // Writes without an actor: no node is running, so nothing else uses the database.
     let writer = Arc::new(chain.store.take_writer()?);
     let importer = Importer::new(chain.family.execution(), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let total = match &source {

@@ -50,8 +50,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     print(next.as_bytes())
 }
 
-/// The next steps, as commands to run in order. In the plugin folder the library gets the name under which it is found
-/// in either kind of folder.
+/// The next steps, as commands to run in order. The copied library gets the prefix of built-in plugins, because the
+/// program's own folder is searched for such names only.
 fn next_steps(name: &str, folder: &Path) -> String {
     let folder = folder.display();
     format!(

@@ -1,6 +1,6 @@
 //! `tenon plugin-child PATH`: the process that the node starts for a plugin with `isolation = "process"`. It is not for
-//! operators, and not in the command line's definition: building that takes a third of the start time of such a
-//! process, and the node starts them while it serves.
+//! operators, and not in clap's definition of the command line: building that definition would take a third of the
+//! process's start time, and the node starts such processes while it serves.
 
 use std::ffi::OsString;
 

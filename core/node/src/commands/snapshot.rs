@@ -92,7 +92,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         return print_summary("sound", &snapshot::verify(place, &requirements)?, place);
     }
     if !place.exists() {
-        // Checked before a folder is created in vain.
+        // Checked first, so that an error leaves no new folder.
         return Err(Stop::Usage(format!("{}: no such snapshot", place.display())));
     }
     let data = DataFolder::create(&settings.node.datadir)?;

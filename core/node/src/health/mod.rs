@@ -142,9 +142,9 @@ impl Health {
         self.parts.has_network
     }
 
-    /// How far the node is behind: behind its peers while it takes blocks from them. Otherwise `None` if its head is
-    /// young enough, its maximum age is unknown, or an old head does not mean that the node is behind. Without peers
-    /// the own head is the best known one.
+    /// How far the node is behind; `None` if it is not behind. While the node takes blocks from peers, it is compared
+    /// with them. Otherwise it is behind if an old head means that (`old_means_behind`), and its head is older than a
+    /// known maximum. Its own head is then also the highest known one.
     pub(crate) fn sync_status(&self) -> Option<SyncStatus> {
         if let Some((starting, highest)) = self.parts.network.as_ref().and_then(|network| network.progress()) {
             let current = self.parts.chain.head().number();

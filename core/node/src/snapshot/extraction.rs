@@ -16,8 +16,8 @@ use crate::bounded_file;
 use crate::exit::Stop;
 use crate::synced_files::failed;
 
-/// An archive's content may have this many bytes per byte of the file, plus [`FREE_EXPANSION`]. Tables are already
-/// compressed.
+/// Maximum number of bytes of content per byte of the file, in addition to [`FREE_EXPANSION`]. Tables hardly shrink
+/// further, because they are already compressed.
 const MAX_EXPANSION: u64 = 64;
 const FREE_EXPANSION: u64 = 64 << 20;
 /// Maximum sizes of the list and of the genesis file: those of [`bounded_file`].
@@ -82,8 +82,8 @@ impl Archive<'_> {
     fn extract(&self, place: &Path) -> Result<Extracted, Stop> {
         let mut archive = self.open()?;
         let (mut extracted, mut buffer) = (Extracted::default(), vec![0; 1 << 20]);
-        // Raw entries, because the others read long names, which GNU and POSIX put into separate headers, into memory
-        // at any length. A snapshot has no such names.
+        // Raw entries: the library's other iterator reads long names into memory without a limit, from separate headers
+        // of GNU and POSIX tar. A snapshot has no such names.
         for part in archive.entries().map_err(self.unreadable())?.raw(true) {
             if (self.requirements.is_interrupted)() {
                 return Err(interrupted());

@@ -186,7 +186,7 @@ impl OtherNode {
 async fn connect_http(host: &str) -> io::Result<SendRequest<Full<Bytes>>> {
     let stream = timeout(ANSWER_TIME, TcpStream::connect(host)).await??;
     let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-    // Ends with the sender. Its errors are also errors of the call.
+    // The task ends once the sender is dropped. An error of the connection is also an error of the call.
     tokio::spawn(connection);
     Ok(sender)
 }

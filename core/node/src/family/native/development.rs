@@ -88,10 +88,10 @@ impl Masternode {
     /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it can continue
     /// after a restart even if their state has been pruned by then (`docs/spec/consensus.md` 17).
     ///
-    /// It needs no record of its votes: as the only masternode, it votes only for the newest block of its own database,
-    /// inside the next block, and no block is visible before the database has it. Blocks that were signed and not
-    /// stored when the process was killed were never visible, and their rounds are reused. `database.durability` says
-    /// what a power failure may undo.
+    /// It keeps no record of its votes. As the only masternode, it votes only for the newest block of its own database,
+    /// and that vote is part of the next block. A block becomes visible only after the database has it. So if the
+    /// process is killed between signing and storing a block, nothing has seen the block, and its round can be used
+    /// again. `database.durability` says what a power failure may undo.
     ///
     /// Blocks made in quick succession get timestamps in the future, as on the Ethereum profile. This engine's clock
     /// always returns the maximum time, so that it refuses no block as too early.

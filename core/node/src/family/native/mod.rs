@@ -141,7 +141,7 @@ impl NodeFamily for NativeNode {
         snapshot_trust::trust_in_head(self, source, store)
     }
 
-    /// In the reference a node always has an account, so that it lacks the key.
+    /// A node of the reference always has an account, so its error names the missing key.
     fn sealing_without_account(&self) -> SealingStart {
         SealingStart::NoSigner
     }
