@@ -200,7 +200,7 @@ impl<I> BlockExecution<I> {
         Ok((fees.as_ref().map_or_else(|| env.clone(), |fees| fees.priced(env.clone())), fees))
     }
 
-    /// Applies the outcome of such a message, without a receipt.
+    /// Applies the outcome of a message that [`BlockExecution::prepare_message`] prepared, without a receipt.
     ///
     /// # Errors
     /// The database failed.
@@ -235,8 +235,8 @@ impl<I> BlockExecution<I> {
         Ok(())
     }
 
-    /// Executes an intercepted transaction. Its receipt has no type, whatever the transaction's (`docs/spec/chain.md`
-    /// 2.6).
+    /// Executes an intercepted transaction. Its receipt has no type, even if the transaction has one
+    /// (`docs/spec/chain.md` 2.6).
     fn intercept(&mut self, transaction: &Transaction, sender: Address) -> Result<(), TransactionRejection> {
         self.steps.finalise(self.evm.ctx.db_mut()).map_err(|StateError(error)| error)?;
         let outcome = self.outcome(true)?;
@@ -389,7 +389,7 @@ impl<I> BlockExecution<I> {
         Ok(requests)
     }
 
-    /// Returns the failure of a system call if the call is its cause.
+    /// Returns the failure of a system call if the call itself has caused it.
     fn unless_own(&self, failure: EvmFailure) -> Result<EvmFailure, ExecutionError> {
         match OwnFailure::of(failure, &self.evm.ctx.chain) {
             Ok(own) => Err(own.in_block(self.number)),

@@ -41,7 +41,7 @@ pub struct ExecutedBlock {
     outcome: BlockOutcome,
 }
 
-/// Executes blocks under the rules of one chain. Cheap to clone; clones share the cache of analysed code.
+/// Executes blocks by the rules of one chain. Cheap to clone: clones share the cache of analysed code.
 #[derive(Clone)]
 pub struct Executor {
     family: Arc<dyn ChainFamily>,

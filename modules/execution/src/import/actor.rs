@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use super::importer::Importer;
 use crate::ImportError;
 
-/// Receives the answer. A closure, because some callers are async and others are threads that may block; if it is
-/// dropped unanswered, the caller learns that the actor failed.
+/// Receives the answer. A closure, because some callers are async and others are threads that may block. If it is
+/// dropped without an answer, the caller learns that the actor failed.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, ImportError>) + Send>;
 
 /// Requests to the importer.

@@ -316,8 +316,8 @@ impl ChainReader for ChainAhead {
     }
 }
 
-/// The state at the database's head, which equals the one below the waiting blocks for everything that they did not
-/// change. The head must not be above `number`.
+/// The state at the database's head. Where the waiting blocks changed nothing, it equals the state below them. The head
+/// must not be above `number`.
 fn state_of_head(committed: &dyn ChainReader, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
     let head = committed.head().number();
     if head > number {
@@ -333,7 +333,7 @@ struct StateAhead {
     number: BlockNumber,
     /// May contain blocks above `number`, too.
     waiting: Arc<Waiting>,
-    /// Whether the blocks are not on the canonical chain, so that the head's state cannot be used below them.
+    /// Whether the blocks form a side branch. The state of the database's head is then not the state below them.
     is_branch: bool,
 }
 

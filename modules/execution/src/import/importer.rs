@@ -66,7 +66,7 @@ impl Importer {
         }
     }
 
-    /// The same with another limit on the memory of a reorganisation. For tests of its refusal.
+    /// Sets another limit on the memory of a reorganisation. For tests that exceed it.
     #[must_use]
     pub fn with_reorganisation_bytes(self, bytes: usize) -> Self {
         Self { reorganisation_bytes: bytes, ..self }
@@ -212,7 +212,7 @@ impl Importer {
     /// error of the database, the head may be in between; the blocks above it were removed and published.
     pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
         let _writing = self.lock_writing();
-        // Before the first step, which could succeed where a later one is refused.
+        // Checked for the whole unwind: otherwise the first steps could succeed and a later one be refused.
         self.writer.check_unwind(number)?;
         while self.chain.head().number() > number {
             let target = number.0.max(self.chain.head().header.number.saturating_sub(UNWIND_STEP));

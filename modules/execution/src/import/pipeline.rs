@@ -25,8 +25,8 @@ const GROUP_BYTES: usize = 4 << 20;
 /// After this many blocks other writers (a sealer, a request) get their turn.
 const MAX_RUN_BLOCKS: usize = 64;
 
-/// The same for blocks that are committed in groups, as a number of groups. At the end of a run the import waits for
-/// the last commit.
+/// The limit of [`MAX_RUN_BLOCKS`] for blocks that are committed in groups, as a number of groups. At the end of a run
+/// the import waits for the last commit.
 const MAX_RUN_GROUPS: usize = 16;
 
 /// A block processed by an import.
@@ -191,9 +191,9 @@ struct PipelinedRun<'a> {
     group: Vec<Arc<BlockCommit>>,
     /// Their approximate memory use, bytes; zero if blocks are committed one by one.
     group_bytes: usize,
-    /// Executed blocks whose commit is not confirmed yet, those of the group too.
+    /// Executed blocks whose commit is not confirmed yet, including those of `group`.
     waiting: Arc<Waiting>,
-    /// The same blocks, as reported to the observer.
+    /// The blocks of `waiting`, as reported to the observer.
     passed: VecDeque<ImportedBlock>,
 }
 

@@ -223,7 +223,8 @@ impl Importer {
         let mut senders = tenon_chain::recover_senders_of(&transactions, GROUP_TRANSACTIONS).into_iter();
         let mut with_senders = |(passed, block): (ImportedBlock, Option<Block>)| {
             let Some(block) = block else { return Ok((passed, None)) };
-            // Takes all senders of a block, even if one of them is missing: the next block's follow.
+            // Takes the results of all the block's transactions before looking for a failure: the next block's results
+            // follow in the iterator.
             let senders: Vec<_> = senders.by_ref().take(block.transactions.len()).collect();
             let senders = senders
                 .into_iter()

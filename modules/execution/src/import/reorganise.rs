@@ -42,7 +42,7 @@ impl Importer {
     fn reorganise(&self, tip: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         let (number, hash) = (tip.number(), tip.hash());
         let (ancestor, branch) = self.branch_of(tip)?;
-        // The refused block is the branch's, not the head that it would replace.
+        // The error must name the tip of the branch, which is refused, and not the head that it would replace.
         self.engine
             .verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)
             .map_err(|error| ConsensusError { number, hash, ..error })?;

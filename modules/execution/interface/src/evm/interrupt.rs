@@ -96,7 +96,7 @@ impl Interrupt {
         if self.reason().is_some() { CountdownResult::Stop } else { CountdownResult::Continue }
     }
 
-    /// Makes the run stop because there is no memory left for it.
+    /// Makes the run stop, because its client has no memory left.
     pub(crate) fn refuse_memory(&mut self, refused: OutOfMemory) {
         if let Some(armed) = &mut self.armed {
             armed.refused = Some(refused);
@@ -108,7 +108,7 @@ impl Interrupt {
         self.armed.as_ref()?.refused.as_ref()
     }
 
-    /// Checks at the next jump or call, because the last operation took long.
+    /// Makes the next jump or call read the clock, because the last operation took long.
     pub(crate) const fn check_soon(&mut self) {
         if let Some(armed) = &mut self.armed {
             armed.countdown = 0;

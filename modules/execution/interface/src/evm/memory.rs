@@ -1,8 +1,8 @@
 //! Counts the memory of a run for a client, and reserves it from the client's share of the node's memory.
 //!
-//! Gas bounds what one run can allocate, but not what many runs allocate together, and with `rpc.gascap` 0 it bounds
-//! nothing. State that was read or overridden is counted where it is stored ([`crate::BlockState`]); the EVM's other
-//! memory is summed up where a run checks the clock anyway.
+//! Gas limits the memory of one run, but not that of many runs together; with `rpc.gascap` 0 it limits nothing. State
+//! that was read or overridden is counted where it is stored ([`crate::BlockState`]); the EVM's other memory is summed
+//! up where a run checks the clock anyway.
 
 use std::sync::{
     Arc,
@@ -36,8 +36,8 @@ const TRANSIENT_SLOT_BYTES: usize = 76;
 const SLOT_BYTES: usize = size_of::<EvmStorageSlot>() + 44;
 /// An account in a table, without its slots.
 const ACCOUNT_BYTES: usize = size_of::<Account>() + 24;
-/// With n accounts, slots are summed only once per n / this number of checks, so that a sum costs about as much as the
-/// checks between two sums.
+/// Slots are summed once in `accounts / ACCOUNTS_PER_CHECK` checks, so that a sum costs about as much as the checks
+/// between two sums.
 const ACCOUNTS_PER_CHECK: usize = 64;
 
 /// The memory of one run. Clones share it.
@@ -156,8 +156,9 @@ impl LastCheck {
         .fold(0, usize::saturating_add)
     }
 
-    /// Sums up slots by the capacity of their tables. Slots of contracts that the run creates are counted nowhere else:
-    /// when reverted, they leave the journal, but not their table. Transient storage has a table for each account.
+    /// Sums up slots by the capacity of their tables. Nothing else counts the slots of contracts that the run creates.
+    /// A revert removes them from the journal, but their table keeps its memory. Transient storage has a table for each
+    /// account.
     fn add_slots(&mut self, context: &BlockContext) {
         let journal = &context.journaled_state.inner;
         self.checks += 1;

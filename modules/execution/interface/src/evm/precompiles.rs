@@ -34,11 +34,11 @@ impl PrecompileSet {
 /// Addresses of precompiled contracts, after the state overrides of a call.
 #[derive(Clone)]
 pub struct MovedPrecompiles {
-    /// Current addresses. Borrowed from a set per fork that is built once, because every call has an EVM of its own.
+    /// Current addresses. Borrowed from the fork's set, which is built once, because every call has an EVM of its own.
     addresses: Cow<'static, AddressSet>,
     extras: Option<&'static dyn ExtraPrecompiles>,
-    /// The fork's addresses; set once a contract was moved or removed. They stay warm, and the new addresses of moved
-    /// contracts do not become warm, as in go-ethereum.
+    /// The fork's addresses, set when the first contract is moved or removed. Only these are warm, not the new
+    /// addresses of moved contracts, as in go-ethereum.
     unmoved: Option<AddressSet>,
     /// Original address by current address, for moved contracts.
     origins: AddressMap<Address>,

@@ -39,7 +39,7 @@ pub struct BlockRules {
     pub clears_empty_accounts: bool,
     /// Whether existing storage prevents the creation of a contract, even without nonce and code (EIP-7610).
     pub storage_prevents_creation: bool,
-    /// Whether the block tracks which accounts that are empty in its parent's state are written back
+    /// Whether the block tracks accounts that are empty in its parent's state, to decide which of them it writes back
     /// ([`crate::DirtyMarks`]).
     pub tracks_empty_accounts: bool,
     /// Whether code of the form of EIP-7702 is a delegation. Before that fork, on native chains, it is ordinary code

@@ -116,10 +116,11 @@ pub enum BlockOrigin<'a> {
         /// Its parent.
         parent: &'a SealedHeader,
     },
-    /// A header alone, of a new block or of a single transaction: steps that depend on the block's transactions are not
-    /// executed, and a block that would need them is refused.
+    /// A header alone, of a new block or of a single transaction. Steps that depend on the block's transactions are not
+    /// executed; a block that needs such a step is refused.
     Header,
-    /// A block that is replayed for a trace: those steps are skipped as by the reference, and nothing is refused.
+    /// A block that is replayed for a trace. Steps that depend on the block's transactions are skipped, as by the
+    /// reference, and nothing is refused.
     Replayed {
         /// The chain below.
         chain: &'a Arc<dyn ChainReader>,
@@ -128,7 +129,7 @@ pub enum BlockOrigin<'a> {
         /// The block's parent.
         parent: &'a SealedHeader,
     },
-    /// A simulated block: those steps are skipped, and nothing is refused.
+    /// A simulated block. Steps that depend on the block's transactions are skipped, and nothing is refused.
     Simulated,
 }
 
@@ -237,11 +238,11 @@ pub trait ExtraPrecompiles: Sync {
     /// Returns whether the contract answers from the chain's records ([`ContractRecords`]).
     fn reads_records(&self, contract: Address) -> bool;
 
-    /// Runs one of them. `records` are the records that it may read, if any.
+    /// Runs one of these contracts. `records` are the records that it may read, if any.
     ///
     /// # Errors
-    /// The name of a contract that this node cannot execute, whereupon the block is refused, or `Interrupt::MARK` if
-    /// the run must stop. If a record cannot be read, the error is set in the context and ends the run.
+    /// The name of a contract that this node cannot execute, for which the block is refused; or `Interrupt::MARK` if
+    /// the run must stop. If a record cannot be read, the error is set in the context, and ends the run.
     fn run(
         &self,
         contract: Address,
@@ -250,7 +251,7 @@ pub trait ExtraPrecompiles: Sync {
         records: Option<&dyn ContractRecords>,
     ) -> Result<InterpreterResult, String>;
 
-    /// Why one of them failed on this input, with the reference's text; `None` for other contracts.
+    /// The reference's text for the failure of one of these contracts on this input; `None` for other contracts.
     fn failure_text(&self, contract: Address, input: &[u8]) -> Option<&'static str>;
 }
 

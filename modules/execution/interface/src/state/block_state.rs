@@ -480,8 +480,8 @@ impl DatabaseCommit for BlockState {
                 self.codes.insert(hash, code);
             }
             if let Some(empty) = &mut self.marks {
-                // The EVM keeps this account touched after any revert, also of a SELFDESTRUCT without enough gas. Marks
-                // that the reference would set are set already.
+                // The EVM keeps RIPEMD-160 touched after any revert, even that of a SELFDESTRUCT without enough gas.
+                // Marks that the reference would set are already set.
                 if address == RIPEMD && tracked.is_as_before(&account) {
                     continue;
                 }

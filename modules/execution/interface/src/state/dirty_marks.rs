@@ -41,7 +41,7 @@ pub struct DirtyMarks {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// Whether the account's object has not marked itself yet: its next change will.
+    /// Whether the account's next change marks the account's object. An object marks itself only once.
     is_armed: bool,
     is_dirty: bool,
 }
@@ -93,7 +93,7 @@ impl DirtyMarks {
         }
     }
 
-    /// Returns whether the transaction created a contract at an account's address and did not revert that.
+    /// Returns whether the transaction created a contract at an account's address, and the creation was not reverted.
     pub fn has_created(&self, address: Address) -> bool {
         self.journal.iter().any(|(created, change, _)| *created == address && *change == Change::Creation)
     }
@@ -101,7 +101,7 @@ impl DirtyMarks {
     fn undo(&mut self, address: Address, change: Change, before: Mark) {
         let Some(mark) = self.marks.get_mut(&address) else { return };
         match change {
-            // Reverting a write is a change too, but the object is already marked.
+            // The mark stays: reverting a write counts as a change too.
             Change::Write => {}
             Change::Touch if before.is_armed && address != RIPEMD => mark.is_dirty = false,
             Change::Touch => {}
