@@ -24,8 +24,8 @@ use crate::{
     table_list::TableList,
 };
 
-/// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
-/// reference count per read; reads and writes may come from any thread.
+/// Reads and writes may come from any thread. `SingleThreaded` only means that no column is created or dropped after
+/// opening, which saves a lock and a reference count for each read.
 type Engine = DBWithThreadMode<SingleThreaded>;
 
 /// A cursor over a column.
@@ -37,7 +37,7 @@ pub(crate) struct Database {
     engine: Arc<Engine>,
     tables: TableList,
     pub(crate) writes: WriteRecord,
-    /// Where a test makes the writer panic.
+    /// The write at which a test makes the writer panic.
     #[cfg(test)]
     pub(crate) ordered_panic: parking_lot::Mutex<Option<OrderedPanic>>,
     /// Whether a test makes every sync fail.
@@ -53,7 +53,7 @@ pub(crate) struct Database {
 pub(crate) struct OrderedPanic {
     /// Batches that are written before.
     pub(crate) batches: usize,
-    /// Whether the next batch is written first.
+    /// Whether to panic after the next batch instead of before it.
     pub(crate) is_after_batch: bool,
 }
 
@@ -68,7 +68,8 @@ pub(crate) fn was_damage_read() -> bool {
     IS_DAMAGED.load(Ordering::Relaxed)
 }
 
-/// Logs damage, and remembers it: only the client that reads the damaged record would notice it otherwise.
+/// Logs damage, and remembers it for the health report. Otherwise only the client that reads the damaged record would
+/// notice it.
 fn report_damage(what: &str) {
     static DAMAGE_LOGGED: AtomicU64 = AtomicU64::new(0);
     IS_DAMAGED.store(true, Ordering::Relaxed);
@@ -237,7 +238,7 @@ impl Database {
 
     /// Syncs the write-ahead log: everything written before is then durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
-        // The engine also records the synced length in its list of tables, by path.
+        // Checked because the engine also writes the synced length to its list of tables, a file that it opens by path.
         self.require_folder()?;
         #[cfg(test)]
         if self.fails_to_sync.load(Ordering::Relaxed) {
@@ -287,8 +288,8 @@ impl Database {
 impl Drop for Database {
     /// Records the final list of tables. The engine only closes its files afterwards.
     ///
-    /// If the folder was replaced, the engine is not closed: it would remove unknown tables, and write its own list, in
-    /// the folder that is there now.
+    /// If the folder was replaced, the engine stays open. Closing it would remove unknown tables in the new folder, and
+    /// write its list of tables there.
     fn drop(&mut self) {
         self.engine.cancel_all_background_work(true);
         if self.is_folder_replaced() {

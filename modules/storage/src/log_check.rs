@@ -92,7 +92,7 @@ struct Damage {
     log: PathBuf,
     /// Of the damaged record, bytes.
     offset: u64,
-    /// Whether a power loss can have caused it although later records were kept.
+    /// Whether a power loss can have caused it, even though later records were kept.
     may_be_power_loss: bool,
     /// Whether the engine would take the damage for padding between two batches, and apply later batches without the
     /// missing ones.
@@ -107,7 +107,7 @@ struct Search {
     damage: Option<Damage>,
     /// Sequence number after the last whole batch.
     next: u64,
-    /// The same after the batch whose end is not read yet.
+    /// The sequence number after the batch whose end was not read yet.
     pending: u64,
     /// Whether the last record belongs to a batch whose end is not read yet.
     is_in_batch: bool,
@@ -152,7 +152,7 @@ impl Search {
         Ok(None)
     }
 
-    /// Takes note of an intact record; returns whether it shows that the damage before it is not a torn end.
+    /// Takes note of an intact record. Returns whether it proves that the damage before it is more than a torn end.
     fn refuses(&mut self, kind: u8, content: &[u8]) -> bool {
         let starts_log = std::mem::take(&mut self.starts_log);
         self.is_in_batch = !matches!(kind, FULL | LAST);
@@ -163,8 +163,8 @@ impl Search {
         if matches!(kind, FULL | FIRST) {
             let sequence = number::<8>(content, 0);
             if let Some(damage) = &self.damage {
-                // The engine continues a torn log with this number in a new one, and may be killed before it removes
-                // the torn one.
+                // The engine continues a torn log with this number in a new log. If it is killed then, the torn log is
+                // still there.
                 if !(starts_log && sequence == self.next) {
                     return self.is_every_block_synced || !damage.may_be_power_loss || damage.looks_like_padding;
                 }

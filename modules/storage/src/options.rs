@@ -58,9 +58,9 @@ pub struct StoreOptions {
     /// Number of blocks below the head whose tries are kept whole in archive mode. Of older blocks, only the tries of
     /// checkpoints are kept. Has no effect in pruned mode, which keeps the tries of all its states. At least 1.
     pub trie_window: u64,
-    /// Maximum of the window while the head is older than a day. Deep reorganisations do not occur that far below the
-    /// head of the network. With a short window, most nodes are superseded and removed while they are still in the
-    /// memory tables.
+    /// Maximum of `trie_window` while the head is older than a day: that far below the head of the network, deep
+    /// reorganisations do not occur. With a short window, most nodes are superseded and removed while they are still in
+    /// the memory tables.
     pub old_trie_window: u64,
     /// Maximum number of blocks that one batch commits in archive mode, if they are older than a day and are imported
     /// together. Only the trie of the last one is then complete. 1 commits each block separately.
@@ -86,9 +86,9 @@ pub struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Options of an archive with a cache of this size, bytes. The other caches are a part of it, up to 256, 64, 48 and
-    /// 96 MiB. Tests and benches use the other values as they are; the node replaces each value that has
-    /// a setting.
+    /// Options of an archive with a cache of this size, bytes. The write buffer and the other caches have sizes in
+    /// proportion to it, up to 256, 64, 48 and 96 MiB. The node replaces every value that has a setting; tests and
+    /// benches use them as they are.
     pub fn with_cache(cache_bytes: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {

@@ -34,7 +34,7 @@ impl Store {
         read(&StateAt::new(&self.shared, number)?)
     }
 
-    /// The same, after the head.
+    /// [`Store::with_state_at`] for the state after the head.
     pub(crate) fn with_state_of_head<T>(
         &self,
         read: impl FnOnce(&dyn StateReader) -> Result<T, StoreError>,
@@ -111,8 +111,8 @@ impl ChainReader for Store {
     fn trie_of(&self, block: &SealedHeader, caller: Arc<dyn Allowance>) -> Result<Arc<dyn TrieReader>, StoreError> {
         let whole_from = self.shared.whole_tries_from();
         let head = self.head();
-        // Blocks near the edge of the window are excluded, because they may leave it meanwhile. While the head is old,
-        // all are excluded: a group of old blocks thins every block up to the head.
+        // Blocks near the edge of the window are excluded, because they may leave the window meanwhile. While the head
+        // is old, all blocks are excluded, because a group of old blocks thins every block up to the head.
         let middle = whole_from + head.header.number.saturating_sub(whole_from) / 2;
         let is_far_inside = block.number >= middle && self.group_size(&head.header) == 1;
         if is_far_inside || self.hash_on_chain(block.number)? != Some(block.hash()) {

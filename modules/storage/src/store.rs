@@ -37,7 +37,7 @@ pub struct Store {
     pub(crate) durability: Durability,
     /// Number of blocks below the head whose tries are kept whole.
     pub(crate) trie_window: u64,
-    /// The same, at most, while the head is old.
+    /// Maximum of `trie_window` while the head is old.
     pub(crate) old_trie_window: u64,
     /// Maximum number of old blocks that are committed in one batch.
     pub(crate) old_group_blocks: usize,
@@ -163,7 +163,7 @@ impl Store {
         self.shared.oldest_state()
     }
 
-    /// Returns whether to write the next blocks, this many, with fsync.
+    /// Returns whether to sync the log with the next write, which has this many blocks.
     pub(crate) fn is_sync_due(&self, writer: &Writer, count: u64) -> bool {
         match self.durability {
             Durability::EveryBlock => true,
@@ -199,8 +199,8 @@ impl Drop for Store {
 /// Number of blocks below the head that are checked when a folder is opened; takes a few milliseconds.
 const LAST_BLOCKS: u64 = 4_096;
 
-/// Refuses a chain with a hole among its last blocks. The engine records the lengths of logs only when it syncs them: a
-/// power loss may lose a log, or its end, and keep the next one, with which the engine would continue.
+/// Refuses a chain with a gap among its last blocks. The engine records a log's length only when it syncs that log. So
+/// a power loss may lose a log, or its end, and keep the next one, with which the engine would continue.
 fn check_last_blocks(shared: &Shared, head: u64) -> Result<(), StoreError> {
     let first = head.saturating_sub(LAST_BLOCKS);
     let mut blocks = shared.database.range_cursor(Column::Canonical, &keys::number(first), None)?;
@@ -251,7 +251,7 @@ fn refusal(path: &Path, error: rocksdb::Error) -> OpenError {
     let reason = error.into_string();
     let is_damage = kind == ErrorKind::Corruption || kind == ErrorKind::IOError && reason.contains("No such file");
     let path = path.to_path_buf();
-    // The engine has no error code for this; the text has been the same since its first release.
+    // Recognised by its text, which has been the same since the engine's first release: there is no error code.
     if reason.contains("lock file") || reason.contains("lock hold") {
         OpenError::Locked { path }
     } else if is_damage {

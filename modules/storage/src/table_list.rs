@@ -68,7 +68,7 @@ pub enum TableListProblem {
     /// No file names the list, although there are tables.
     #[error("CURRENT, which names its list of tables, is missing")]
     Unnamed {
-        /// The list that it must have named; `None` if that is not certain.
+        /// The list that `CURRENT` must have named; `None` if that is not certain.
         list: Option<String>,
     },
     /// The newest log is missing, and with it the last blocks.
@@ -199,12 +199,13 @@ struct State {
     length: u64,
     /// The hash state after these bytes, to be extended.
     hasher: Keccak256,
-    /// The length at the last attempt to write the record, successful or not: the next attempt follows when the list
+    /// The length at the last attempt to write the record, successful or not. The next attempt is made when the list
     /// has grown.
     tried: u64,
     /// The newest log in the record.
     log: String,
-    /// Its length at the last check. Writes extend the newest log; if this one has not grown, there is a newer one.
+    /// The length of `log` at the last check. Every write extends the newest log: if `log` has not grown, there is a
+    /// newer one.
     log_length: u64,
     /// Whether the last attempt failed, to warn once and not at every block.
     has_failed: bool,
@@ -240,7 +241,7 @@ impl TableList {
 
 impl State {
     fn is_up_to_date(&mut self, folder: &Path) -> bool {
-        // A list that was replaced by a newer one is gone or does not grow.
+        // If a newer list has replaced this one, its file is gone or no longer grows.
         let log_length = length_of(&folder.join(&self.log));
         let has_log_grown = std::mem::replace(&mut self.log_length, log_length) < log_length;
         !self.file.is_empty() && has_log_grown && length_of(&folder.join(&self.file)) == self.tried
@@ -278,8 +279,8 @@ impl State {
     }
 }
 
-/// The list of a folder without `CURRENT`, if it is certain: the newest one is whole by the record or, without a record, it is
-/// the only one. With a list that is not whole, the engine would delete tables.
+/// The list of a folder without `CURRENT`, if it is certain. With a record, the newest list must match the record;
+/// without one, it must be the only list. With an incomplete list, the engine would delete tables.
 fn certain_list(folder: &Path, known: Option<Known>) -> Option<String> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = files.into_iter().map(|file| file.file_name().to_string_lossy().into_owned());

@@ -66,7 +66,7 @@ impl Answers {
         Ok(Some(BlockReceipts { block, receipts, blob_gas_price }))
     }
 
-    /// Answers on the caller's task unless the block used much gas; `None` leaves the request to the pool.
+    /// Answers on the caller's task, unless the block used much gas. `None` leaves the request to the work pool.
     pub(super) fn attempt_block_receipts(
         &self,
         request: &GetBlockReceipts,
@@ -153,7 +153,8 @@ impl Answers {
         Ok(Some((block, located)))
     }
 
-    /// Answers on the caller's task unless reading the receipt may take long; `None` leaves the request to the pool.
+    /// Answers on the caller's task, unless reading the receipt may take long. `None` leaves the request to the work
+    /// pool.
     pub(super) fn attempt_receipt(&self, request: &GetReceipt) -> Option<Result<Option<LocatedReceipt>, AnswerError>> {
         match self.store.transaction_location(request.hash) {
             Ok(Some((block, index))) if !self.has_short_receipt(block, index) => None,
@@ -161,7 +162,7 @@ impl Answers {
         }
     }
 
-    /// Whether the receipt of this transaction is short, and reading its block too.
+    /// Whether this transaction's receipt is short, and its block takes little time to read.
     fn has_short_receipt(&self, block: B256, index: u64) -> bool {
         let position = usize::try_from(index).unwrap_or(usize::MAX);
         let of_transaction = |block: &Arc<RecoveredBlock>| {
@@ -175,8 +176,8 @@ impl Answers {
     }
 
     pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, AnswerError> {
-        // A reorganisation between the two look-ups can move a transaction that is on both branches. `together` then
-        // reads again.
+        // If a reorganisation between the two look-ups moves a transaction that is on both branches, `together` reads
+        // again.
         self.store.shared.generations.together(|| self.receipt_once(hash))
     }
 

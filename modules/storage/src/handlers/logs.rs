@@ -39,8 +39,8 @@ const ATTEMPT_STEPS: u32 = 16;
 const ATTEMPT_LOGS: usize = 16;
 
 impl Answers {
-    /// The answer, if it takes no longer than waking a pool thread. Also `None` on an error, which the pool will
-    /// report.
+    /// The answer, if finding it takes no longer than waking a pool thread. `None` after an error too: the pool repeats
+    /// the search, and reports the error.
     pub(super) fn attempt_logs(&self, request: &GetLogs) -> Option<Result<Vec<LocatedLog>, AnswerError>> {
         if let Some(logs) = self.cached_logs(request, ATTEMPT_CACHED_LOGS) {
             return Some(Ok(logs));
@@ -115,9 +115,9 @@ impl Answers {
         Ok(logs)
     }
 
-    /// The logs, if all blocks that may contain some are in memory with their receipts and have at most `max` logs
-    /// together. `None` on any problem, such as a concurrent reorganisation: the search then repeats the work or
-    /// reports the error.
+    /// The logs, if all blocks that may contain some are in memory with their receipts, and have at most `max` logs
+    /// together. `None` otherwise, and after any error, such as a concurrent reorganisation: the search in the index
+    /// then repeats the work, and reports the error.
     fn cached_logs(&self, request: &GetLogs, max: usize) -> Option<Vec<LocatedLog>> {
         self.store.shared.generations.together(|| self.cached_logs_once(request, max))
     }

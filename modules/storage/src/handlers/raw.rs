@@ -7,8 +7,8 @@ use tenon_chain::resolve_block;
 use super::{Answers, error::AnswerError};
 
 impl Answers {
-    /// Answers on the caller's task, except for the receipts of a block with much gas; `None` leaves the request to the
-    /// pool.
+    /// Answers on the caller's task, except for the receipts of a block with much gas. `None` leaves the request to the
+    /// work pool.
     pub(super) fn attempt_raw(&self, request: &GetRaw) -> Option<Result<Option<Vec<Bytes>>, AnswerError>> {
         match *request {
             GetRaw::Receipts(block) if !self.has_short_receipts(block) => None,

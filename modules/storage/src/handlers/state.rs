@@ -51,8 +51,8 @@ impl Answers {
         })
     }
 
-    /// Walks the trie of a block. If the trie of an older state is computed from one of the newest states, nodes of
-    /// that base can be removed meanwhile; a restart chooses another base.
+    /// Walks the trie of a block. The trie of an older state may be computed from one of the newest states, whose nodes
+    /// can be removed meanwhile. A restart then chooses another base.
     fn prove(
         &self,
         header: &SealedHeader,
@@ -78,7 +78,7 @@ impl Answers {
         read: impl Fn(&dyn StateReader) -> Result<T, StoreError>,
     ) -> Result<T, AnswerError> {
         repeat_after_reorganisation(|| {
-            // A state is found by its height; the header is needed only for error texts.
+            // A state is found by its height. The block's header is only read for error texts.
             let value = match block {
                 BlockId::Number(number) => self.store.with_state_at(number, &read).ok(),
                 BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => self.store.with_state_of_head(&read).ok(),

@@ -14,7 +14,7 @@ const MAX_RECORDED_UNWINDS: usize = 64;
 /// How often a read is repeated if blocks were removed while it ran.
 const ATTEMPTS: usize = 8;
 
-/// A counter of unwinds: odd while one is under way.
+/// A counter of unwinds: odd during an unwind.
 ///
 /// Commits need no such check, because a block never changes the values at lower heights. An unwind to height `t`
 /// changes what reads at heights above `t` find, and only those.
@@ -37,7 +37,7 @@ struct Unwind {
     generation: u64,
     /// The highest block that was kept.
     target: u64,
-    /// Whether the same batch puts another branch in their place.
+    /// Whether the same batch adds another branch above `target`.
     is_replacement: bool,
 }
 

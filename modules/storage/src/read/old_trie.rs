@@ -43,8 +43,8 @@ pub(crate) struct OldTrie {
     caller: Arc<dyn Allowance>,
     /// Heights to compute from, the nearest first.
     bases: OnceLock<Vec<u64>>,
-    /// Locked for a look-up or an insertion only, because computing nodes uses the same thread pool as jobs that lock
-    /// this.
+    /// Locked for a look-up or an insertion only, never while nodes are computed: that waits for a thread pool whose
+    /// jobs may take this lock.
     computed: Mutex<Computed>,
 }
 
@@ -52,7 +52,8 @@ pub(crate) struct OldTrie {
 struct Computed {
     /// The changes since each base that was read, in the order of use.
     spans: Vec<Arc<Span>>,
-    /// Number of bases from which a trie was computed, by owner. More than one only if a node was still missing.
+    /// Number of bases from which a trie was computed, by the trie's owner. More than one if a node was still missing
+    /// after the first.
     tried: BTreeMap<Option<B256>, usize>,
     nodes: HashMap<B256, Bytes>,
 }

@@ -112,7 +112,7 @@ pub(crate) fn value_at<T: Copy>(
     Ok(value)
 }
 
-/// The same, for a key that has changed since that height.
+/// [`result_at`] for a key that has changed since that height.
 fn past_at<T>(
     shared: &Shared,
     history: Column,

@@ -141,8 +141,8 @@ pub(crate) fn put_block_on_chain(
     let (accounts, slots) = put_block_and_state(shared, batch, pending, commit)?;
     let trie = TrieKeys::of(commit);
     for (key, rlp) in &trie.written {
-        // The same node may exist already, superseded at a block that has not been pruned yet: the newer height
-        // protects it from that pruning.
+        // The node may already exist because an earlier block superseded it and has not been pruned yet. The newer
+        // height protects the node when that block is pruned.
         batch.put(Column::Trie, key, records::encode_latest(commit.block.number().0, rlp))?;
     }
     let nodes = trie.written.into_iter().map(|(key, _)| key).collect();
@@ -205,8 +205,8 @@ fn put_on_chain(
     let number = block.number().0;
     let canonical = records::encode_canonical(block.hash(), block.header.timestamp);
     batch.put(Column::Canonical, keys::number(number), canonical)?;
-    // In ascending order, like all large groups of keys of a block: the memory tables are sorted lists, in which the
-    // path to a neighbouring key is still in the processor's cache.
+    // Written in ascending order, like all large groups of a block's keys: memory tables are sorted lists, and the path
+    // to a neighbouring key is still in the processor's cache.
     let mut places: Vec<(B256, u32)> =
         block.transactions.iter().map(|transaction| transaction.hash).zip(0_u32..).collect();
     places.sort_unstable();
@@ -219,7 +219,7 @@ fn put_on_chain(
             batch.put(Column::Transactions, keys::earlier_place(hash, number), earlier)?;
         }
     }
-    // After the search for earlier positions, which would find these.
+    // Recorded after the search for earlier positions, which would otherwise find these new ones.
     for (hash, index) in places {
         pending.place(hash, Some((number, index)));
     }
@@ -306,7 +306,7 @@ fn put_slots(
 ) -> Result<Vec<B256>, StoreError> {
     let columns = (Column::SlotLatest, Column::SlotHistory);
     let mut changed: Vec<B256> = Vec::with_capacity(change.slots.len());
-    // A deleted account has no storage, whether the commit says so or not.
+    // A deleted account has no storage, even if the commit does not list its slots as deleted.
     if change.storage_wiped || change.account.is_none() {
         let kept: HashSet<B256> = change.slots.iter().map(|slot| slot.slot).collect();
         for slot in pending.slots_with_value(shared, change.address)? {

@@ -98,7 +98,7 @@ impl Store {
             return false;
         }
         let thinned = (whole_from + 1..=head).try_for_each(|number| thin_block(shared, number, created));
-        // The next block is committed by itself, and its commit tries again.
+        // The next block is committed on its own, and that commit thins some of them.
         thinned.inspect_err(|error| tracing::warn!(head, %error, "could not remove old tries")).is_ok()
     }
 
@@ -116,7 +116,7 @@ impl Store {
         let mut batch = shared.database.batch();
         let group = put_blocks(shared, &mut batch, commits)?;
         thinning.remove(&mut batch, &group.superseded, &writer.created_nodes)?;
-        // After the removals: some of these nodes were superseded first.
+        // Written after the removals: a block may create a node again that an earlier block of the group superseded.
         for (key, (number, rlp)) in &group.created {
             batch.put(Column::Trie, key, records::encode_latest(*number, rlp))?;
         }

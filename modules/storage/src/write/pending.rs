@@ -31,7 +31,7 @@ pub(crate) struct Pending {
 type Latest = BTreeMap<Vec<u8>, (Column, Vec<u8>)>;
 
 impl Pending {
-    /// For the batch of one block: records nothing.
+    /// For the batch of one block, which reads none of its own changes: records nothing.
     pub(crate) fn of_one_block() -> Self {
         Self { is_kept: false, places: HashMap::new(), slots: BTreeMap::new(), latest: None }
     }
@@ -115,7 +115,7 @@ impl Pending {
     }
 }
 
-/// The same, from the database only.
+/// The slots of an account with a value in the database, without the changes of the batch.
 fn slots_with_value(mut cursor: Cursor<'_>, address: Address) -> Result<Vec<B256>, StoreError> {
     let mut slots = Vec::new();
     while let Some((key, record)) = cursor.item() {

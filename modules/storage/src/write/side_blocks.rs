@@ -21,10 +21,10 @@ impl Store {
     /// Stores the state of an executed side block as trie nodes, and its receipts. Changes none of the records that
     /// follow the canonical chain.
     ///
-    /// Pruning does not remove these nodes: it removes what a canonical block supersedes, and none supersedes them. The
-    /// canonical block of the same height, or a later side block, may need the same node, which its height alone does
-    /// not show; removing it would need reference counts. The cost is disk space only, for the few side blocks that are
-    /// executed.
+    /// Pruning never removes these nodes: it removes nodes that a canonical block supersedes, and no canonical block
+    /// supersedes these. Removing them would need reference counts, because another block may need the same node: the
+    /// canonical block of the same height, or a later side block. Keeping them costs only disk space, and few side
+    /// blocks are executed.
     pub(crate) fn write_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
         let mut writer = self.writer.lock();
         let shared = &self.shared;

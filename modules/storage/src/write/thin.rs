@@ -135,7 +135,7 @@ pub(crate) fn thin_block(shared: &Shared, number: u64, created: &mut CreatedNode
         shared.set_trie_extent(before);
         created.forget();
     })?;
-    // A node that was created again after this block stays, and is listed for the block that supersedes it again.
+    // A node that was created again after this block stays on the list, for the block that supersedes it next.
     superseded.iter().for_each(|key| created.removed(key, number));
     Ok(())
 }
@@ -215,7 +215,7 @@ impl<'a> Thinning<'a> {
         Ok(())
     }
 
-    /// What happens to a node, as far as this can be decided without reading its record.
+    /// Decides what to do with a node; [`NodeDecision::Undecided`] if its record must be read first.
     fn fate(&self, key: &[u8], creation: Creation) -> NodeDecision {
         match creation {
             Creation::At(height) if height > self.last || self.removed.contains(&height) => NodeDecision::Undecided,

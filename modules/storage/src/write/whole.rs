@@ -43,7 +43,7 @@ pub(crate) fn store_trie(shared: &Shared, number: u64) -> Result<(), StoreError>
     store_trie_above(shared, number, None)
 }
 
-/// Like [`store_trie`]. `whole` is a lower height, nearer than the checkpoint, whose trie is stored.
+/// [`store_trie`] from another base: `whole` is a height between the checkpoint and this one whose trie is stored.
 fn store_trie_above(shared: &Shared, number: u64, whole: Option<u64>) -> Result<(), StoreError> {
     match store_difference(shared, number, whole) {
         Ok(()) if shared.has_exact_checkpoints => return Ok(()),
@@ -82,7 +82,7 @@ fn store_difference(shared: &Shared, number: u64, whole: Option<u64>) -> Result<
     batch.write(false)
 }
 
-/// Stores a node unless the position has it. `created` is the height in its record.
+/// Stores a node, unless it is already stored at this position. `created` is the height in its record.
 pub(crate) fn put_missing(
     shared: &Shared,
     batch: &mut Batch<'_>,

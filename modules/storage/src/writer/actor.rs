@@ -19,13 +19,13 @@ use crate::store::Store;
 /// The actor's name.
 pub const ACTOR: &str = "storage";
 
-/// Each caller waits for its answer, and the importer's lock admits one writer of blocks; only the flush at the end of an
-/// import comes without it. So two or three messages wait at most.
+/// At most two or three messages wait: every caller waits for its answer, and the importer's lock admits one caller at
+/// a time, except for the flush at the end of an import.
 const MAILBOX_CAPACITY: usize = 16;
 
-/// The pause is short and constant, because the state of the writer is read from the disk again before it is restarted, and
-/// the importer waits meanwhile. A block with which every write panics is tried again every few seconds, which must not
-/// end the writes of other blocks.
+/// The pause is short and constant: the writer's state has been read from the disk again before the restart, and the
+/// importer waits meanwhile. The ceiling is high, because a block whose write always panics is tried again every few
+/// seconds, which must not end the writes of other blocks.
 const RESTART: RestartPolicy = RestartPolicy {
     first_pause: Duration::from_millis(10),
     max_pause: Duration::from_millis(10),
@@ -106,8 +106,8 @@ pub(crate) enum StorageMessage {
 ///
 /// It calls the store only, which sends no message and publishes no event: no write can wait for another one.
 struct StorageActor {
-    /// Shared with the closure that builds the actor again after a panic. After a panic the writer reads the store from
-    /// the disk again; if this fails, it tries again before its next write.
+    /// Shared with the closure that rebuilds the actor after a panic. The writer has then read the store from the disk
+    /// again; if that failed, it tries again before its next write.
     writer: Arc<DirectWriter>,
 }
 

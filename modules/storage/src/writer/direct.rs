@@ -51,8 +51,8 @@ impl DirectWriter {
         written
     }
 
-    /// Runs a write. If it panics, the store is read from the disk again before the panic continues: when the caller
-    /// learns of the panic, memory and disk agree.
+    /// Runs a write. If it panics, the store is read from the disk again before the panic continues, so that memory and
+    /// disk agree when the caller learns of it.
     pub(super) fn run<T>(&self, write: impl FnOnce(&Store) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.store.needs_reload.load(Ordering::Acquire) {
             self.reload()?;
