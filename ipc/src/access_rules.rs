@@ -12,7 +12,7 @@ pub struct PortExposure {
 }
 
 impl PortExposure {
-    /// The same exposure with and without a token.
+    /// An exposure that needs no token.
     pub fn open(exposure: Exposure) -> Self {
         Self { open: exposure.clone(), with_token: exposure }
     }

@@ -1,9 +1,12 @@
 //! The open connections of a listener, and which of them is closed when there are too many.
 //!
-//! One address may use all free places. When none is free, a new connection replaces one of the address with the most
-//! connections: first the HTTP connection between two requests whose last activity is longest ago. If that address has
-//! none, another one of its connections is replaced, but only if the new connection's address has at least two fewer.
-//! Otherwise the new connection is refused.
+//! One address may use all free places. When none is free, a connection of the address with the most connections is
+//! closed for the new one:
+//!
+//! - If that address has HTTP connections between two requests, the one that has been idle longest is closed.
+//! - Otherwise another connection of that address is closed, if the address of the new connection has at least two
+//!   fewer.
+//! - Otherwise the new connection is refused.
 
 use std::{
     collections::HashMap,
@@ -27,8 +30,8 @@ use crate::service::ClientId;
 
 /// Interval of a listener's checks for idle connections.
 pub(crate) const CHECK_PERIOD: Duration = Duration::from_secs(1);
-/// Number of open connections at which a listener begins to track idle times. With fewer, no connection is closed for
-/// another, unless the settings allow fewer than this.
+/// Number of open connections from which a listener tracks idle times. With fewer, no connection is closed for another,
+/// unless the settings limit connections to fewer than this.
 pub(crate) const FEW_CONNECTIONS: usize = 16;
 
 /// A connection's activity, as polled by the table. Connections do not notify the table, so that a request costs
@@ -36,12 +39,13 @@ pub(crate) const FEW_CONNECTIONS: usize = 16;
 pub(crate) trait Activity: Send + Sync {
     /// A number that changes with every activity on the connection.
     fn activity_count(&self) -> u32;
-    /// Whether closing it costs its client nothing: it is between two HTTP requests, which clients repeat on another
-    /// connection.
+    /// Whether it can be closed without harm to its client: it is an HTTP connection between two requests, and the
+    /// client makes its next request on another connection.
     fn is_disposable(&self) -> bool;
 }
 
-/// Counts reads of a connection on which both sides may send at any time, to tell whether it is used.
+/// Counts reads of a connection on which both sides may send at any time. The count shows whether the connection is
+/// used.
 pub(crate) struct CountedReader<'a, R, F> {
     pub(crate) reader: R,
     pub(crate) on_read: &'a F,
@@ -139,7 +143,7 @@ impl Connections {
             return Admission::Free;
         }
         let Some((id, holder)) = self.choose_to_evict(address) else { return Admission::Refused };
-        // Its task ends immediately, or if it is being polled, after that poll.
+        // Its task ends immediately or, if it is being polled, at the end of that poll.
         if let Some(open) = self.open.remove(&id) {
             open.task.abort();
         }

@@ -35,7 +35,8 @@ use crate::{
 pub struct SocketLimits {
     /// Limits of each message.
     pub envelope: EnvelopeLimits,
-    /// Concurrent connections. When all are taken, one of the process with the most is closed for another process.
+    /// Concurrent connections. When all places are taken, a connection of the process with the most is closed for
+    /// another process.
     pub connections: usize,
     /// Bytes of one incoming message. A larger one is answered with `-32005 message too large` and the
     /// connection closed.

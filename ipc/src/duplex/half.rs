@@ -1,4 +1,4 @@
-//! One direction of a stream. Both directions borrow the stream, so that its state can be queried meanwhile.
+//! One direction of a stream. Both directions borrow the stream, so that its state can be queried while they are used.
 
 use std::{
     io::{self, IoSlice},
@@ -12,8 +12,8 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// Interval at which a connection that reads nothing checks whether its client has gone. No event reports only that: a
-/// closed stream counts as readable, but so does one with unread bytes.
+/// Interval at which a connection that reads nothing checks whether its client has gone. No event of the stream reports
+/// this alone: a closed stream counts as readable, and so does one with unread bytes.
 const CHECK_PERIOD: Duration = Duration::from_millis(25);
 
 /// Common operations of tokio's TCP and Unix streams.
@@ -72,8 +72,8 @@ pub(crate) async fn wait_until_write_closed<T: RawStream>(stream: &T) {
     }
 }
 
-/// Returns once the other side no longer reads. That it has stopped sending is not enough: a program may close its
-/// sending direction and still wait for answers; a program that has died does not wait.
+/// Returns once the other side no longer reads. The end of its sending direction does not show this, because a program
+/// may close that direction and still wait for answers.
 pub(crate) async fn wait_until_read_closed<T: RawStream>(stream: &T) {
     while matches!(stream.ready(Interest::WRITABLE).await, Ok(ready) if !ready.is_write_closed()) {
         tokio::time::sleep(CHECK_PERIOD).await;

@@ -1,8 +1,8 @@
 //! Connections on which both sides may send at any time: WebSocket and the local socket.
 //!
-//! One task owns a connection: it reads, starts calls and writes. A call that is not done on its first poll becomes its
-//! own task, so that it neither delays the next message nor stays on this thread. When the connection ends, its calls
-//! and subscriptions are dropped, which cancels their work.
+//! One task owns a connection: it reads, starts calls and writes. A call that is not done on its first poll becomes a
+//! task of its own: the next message need not wait for it, and another thread may run it. When the connection ends, its
+//! calls and subscriptions are dropped, which cancels their work.
 
 mod half;
 mod limits;
@@ -59,7 +59,7 @@ const CONNECTION_BYTES: usize = 2 * UNCOUNTED_BUFFER + (8 << 10);
 /// Read buffers up to this size belong to the connection; beyond it, they are counted with the message that they hold.
 const UNCOUNTED_BUFFER: usize = 16 << 10;
 
-/// Time, and number of bytes, for which a refused connection is still read.
+/// Limits of time and bytes for reading from a refused connection.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 << 20;
 
@@ -226,7 +226,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         gone: &impl Fn() -> G,
     ) -> io::Result<End> {
         let stopping = self.stop_signals.stopping.clone();
-        // Polls only what has been woken: a token takes two locks in each poll, and all connections share it.
+        // `FuturesUnordered` polls a future only after it was woken: polling a token takes two locks that all
+        // connections share.
         let mut ends = FuturesUnordered::<BoxFuture<'_, End>>::new();
         ends.push(stopping.cancelled().map(|()| End::Finish(F::goodbye())).boxed());
         if let Some(expiry) = self.expiry {
@@ -379,7 +380,7 @@ async fn read_before<R: AsyncRead + Unpin>(
 }
 
 /// Reads for a moment and discards the bytes. If the connection were closed while the other side sends, the system
-/// would drop the goodbye before it is read.
+/// would discard the goodbye before the other side reads it.
 async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
     let reading = async {
         let mut left = LINGER_BYTES;
@@ -469,7 +470,7 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>)
             break;
         }
         shared.traffic.notify();
-        // A stream that is always ready must not block the writer's thread.
+        // Otherwise a stream that is always ready would block the writer's thread.
         tokio::task::coop::consume_budget().await;
         if turn.is_over(length) {
             turn.pass().await;

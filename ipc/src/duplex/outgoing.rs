@@ -34,10 +34,10 @@ const MEMORY_STEP: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
-    /// Bytes in the queue, and bytes that the writer has taken and not yet written. Outside the lock, because it is
-    /// read twice per message.
+    /// Bytes in the queue, and bytes that the writer has taken and not yet written. Not under the lock, because each
+    /// message reads it twice.
     length: AtomicUsize,
-    /// Size of the queue's reservation, outside the lock like `length`.
+    /// Size of the queue's reservation. Not under the lock, like `length`.
     held: AtomicUsize,
     /// Whether a task waits for `drained`.
     is_awaited: AtomicBool,
@@ -126,7 +126,8 @@ impl Outgoing {
     fn push<T>(&self, add: impl FnOnce(&mut Queue) -> T) -> T {
         let mut queue = self.queue.lock();
         let added = add(&mut queue);
-        // The lock excludes others between check and change; only the writer, when awake, changes it without the lock.
+        // A relaxed load and store suffice: the lock excludes other pushes, and without the lock only the writer clears
+        // the flag, while it is awake.
         let sleeper = if self.is_writer_asleep.load(Ordering::Relaxed) {
             self.is_writer_asleep.store(false, Ordering::Relaxed);
             queue.writer.clone()
@@ -144,14 +145,14 @@ impl Outgoing {
     pub(crate) fn push_answer(&self, reply: Reply) {
         self.push(|queue| {
             self.encode_into(reply, queue);
-            // Without memory for it the answer is still accepted: calls reserve memory for a small one, and large ones
-            // have their own reservation. No further call begins, however.
+            // If the client has no memory left, the answer is still queued, because its call has reserved memory for a
+            // small answer, and a large answer has its own reservation. But no further call begins.
             let _ = self.hold(queue);
         });
     }
 
-    /// Reserves memory for a notification of about `bytes` that is written next. Without room the connection ends, as
-    /// for [`Outgoing::push_notification`].
+    /// Reserves memory for the next notification, of about `bytes`. If there is no room, the connection ends, as in
+    /// [`Outgoing::push_notification`].
     pub(crate) fn make_room(&self, bytes: usize) -> Result<(), Overflow> {
         let mut queue = self.queue.lock();
         let length = self.length().saturating_add(bytes);
@@ -239,7 +240,7 @@ impl Outgoing {
 
     async fn drained_below(&self, bound: usize) {
         loop {
-            // Set before the check, because the writer looks for waiters after it has counted.
+            // Set before the check: the writer first subtracts the written bytes, then looks for a waiter.
             self.is_awaited.store(true, Ordering::SeqCst);
             if self.length.load(Ordering::SeqCst) < bound {
                 return;
@@ -270,7 +271,7 @@ impl Outgoing {
         context: &mut Context<'_>,
         pieces: &mut VecDeque<Bytes>,
     ) -> Poll<Result<(), Overflow>> {
-        // Set by an earlier call in this same poll, which registered the task. A push since then wakes the task again.
+        // Set if an earlier call in this same poll has registered the task. A push since then wakes the task again.
         if self.is_writer_asleep.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
@@ -278,7 +279,7 @@ impl Outgoing {
         if queue.has_overflowed {
             return Poll::Ready(Err(Overflow));
         }
-        // Registers the task even if pieces are taken: usually that is all of them, and the next call needs no lock.
+        // Registers the task even if pieces are taken. Usually these are all, and the next call then needs no lock.
         self.watch(&mut queue, context);
         if queue.pieces.is_empty() {
             return Poll::Pending;
@@ -305,7 +306,8 @@ impl Outgoing {
         if held > UNRESERVED_BYTES && (left == 0 || held > left.saturating_add(UNRESERVED_BYTES + MEMORY_STEP)) {
             self.release();
         }
-        // At most one task waits: `read_all` for room or, at the end of the connection, `run` for an empty queue.
+        // At most one task waits: `read_all` waits for room, and at the end of the connection `run` waits for an empty
+        // queue.
         if self.is_awaited.load(Ordering::SeqCst) {
             self.is_awaited.store(false, Ordering::SeqCst);
             self.drained.notify_one();

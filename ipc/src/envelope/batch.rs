@@ -132,7 +132,7 @@ impl<S: RpcService> Dispatcher<S> {
             deadline: caller.context.deadline(),
             is_late: false,
         };
-        // Number of calls that have been prepared and not started.
+        // Number of calls that were prepared and have not been started.
         let mut prepared = 0_usize;
         // The last queried method, cached because batches repeat theirs.
         let mut ahead = (Cow::Borrowed(""), false);
@@ -237,7 +237,7 @@ impl<S: RpcService> Dispatcher<S> {
 struct Budget {
     left: usize,
     max: usize,
-    /// Why an answer did not fit. No further call begins then: its answer would be lost.
+    /// Why an answer did not fit. No further call begins after this, because its answer would be lost.
     refused: Option<Failure>,
     memory: BatchMemory,
 }

@@ -480,7 +480,7 @@ impl<S: RpcService> Dispatcher<S> {
         let Some(id) = subscriptions.reserve() else {
             return Outcome::Failed(failures::too_many_subscriptions(subscriptions.max()));
         };
-        // Releases the id if the caller leaves before the subscription is open.
+        // Its drop releases the id if the caller leaves before the subscription is open.
         let mut guard = SubscriptionGuard { subscriptions, id: Some(&id) };
         let opening = self.service.subscribe(namespace, kind, rest.as_deref(), caller);
         let opening = AssertUnwindSafe(opening).catch_unwind();

@@ -2,9 +2,10 @@
 //!
 //! A batch decodes, answers and writes its entries on the task of its message, and a connection answers messages that
 //! arrived together on its own. Tokio runs tasks in the order in which they became ready, so without a bound a client
-//! with many connections would put that many long tasks before every other client's request. A client's tasks therefore
-//! hold a place while they work: there are as many as threads, and a task releases its place after [`SLICE`] and
-//! whenever it waits. Alone, a client uses every thread; another client's request waits for one slice of each.
+//! with many connections would put that many long tasks before every other client's request. Therefore a client has as
+//! many places as there are threads. Its tasks hold a place while they work, and release it after [`SLICE`] and
+//! whenever they wait. So a client that is alone uses every thread, and another client's request waits for at most one
+//! slice on each thread.
 
 use std::{
     collections::HashMap,
@@ -85,7 +86,7 @@ pub(crate) struct TaskTurn {
     held: Option<OwnedSemaphorePermit>,
     /// Start of this slice; `None` until the clock is first read.
     began: Option<Instant>,
-    /// Entries before the next clock read. Initially the first entry, because it may take long.
+    /// Entries left before the next clock read. Starts at 1, because the first entry may take long.
     entries: u32,
     /// Entries of this slice up to the next clock read.
     checked: u32,
@@ -116,8 +117,8 @@ impl TaskTurn {
 
     /// Lets other tasks run, releases the place, and takes one again.
     pub(crate) async fn pass(&mut self) {
-        // The place is released afterwards: a task that got it at once would always be ready, and the runtime polls for
-        // other clients' input only when no task is ready.
+        // The place is kept while the task yields, and exchanged afterwards. If another task of this client got it at
+        // once, some task would always be ready, and the runtime reads other clients' input only when no task is ready.
         tokio::task::yield_now().await;
         self.take().await;
     }

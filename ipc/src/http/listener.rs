@@ -147,8 +147,8 @@ async fn serve<S: RpcService>(
     let stream = Arc::new(stream);
     let (sides, talk, socket) = (&*port, &*conversation, &*stream);
     let service = service_fn(move |request| {
-        // Immediately, not when the answer is first polled: hyper continues reading before that, and the stream would
-        // take those bytes for the rest of a partial head. That would cost a timer and two system calls per request.
+        // Begun here, not when the answer is first polled. hyper reads on before that poll, and the stream would take
+        // those bytes for the rest of an incomplete head, which costs a timer and two system calls for each request.
         let guard = talk.begin_request();
         let step = sides.begin(request, talk);
         async move {
@@ -169,7 +169,8 @@ async fn serve<S: RpcService>(
         .serve_connection(TokioIo::new(timed), service)
         .with_upgrades();
     let mut connection = pin!(connection);
-    // Polled only when it has been woken: a token takes two locks in each poll, and all connections share it.
+    // `FuturesUnordered` polls a future only after it was woken: polling a token takes two locks that all connections
+    // share.
     let mut stopped = FuturesUnordered::from_iter([signals.stopping.cancelled()]);
     let result = tokio::select! {
         biased;
@@ -204,7 +205,7 @@ async fn serve_websocket<S: RpcService>(
     // It is the stream that `serve` passed to hyper, so it has this type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
     let read = parts.read_buf;
-    // As in `serve`. The connection itself observes the signal too, and says goodbye.
+    // As in `serve`. The connection also observes the stop signals itself, and sends its goodbye.
     let mut cut = FuturesUnordered::from_iter([async {
         side.stop_signals.cut.cancelled().await;
         tokio::time::sleep(LAST_WRITES).await;

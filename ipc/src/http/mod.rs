@@ -66,8 +66,8 @@ pub use proxies::{Network, NetworkError};
 pub struct HttpLimits {
     /// Limits of each message.
     pub envelope: EnvelopeLimits,
-    /// Concurrent connections. When all are taken, the longest idle one of the address with the most is closed for a
-    /// newcomer.
+    /// Concurrent connections. When all places are taken, the longest idle connection of the address with the most
+    /// connections is closed for a new one.
     pub connections: usize,
     /// Bytes of a request's body. A larger declared length is answered with 413; a longer body of undeclared length is
     /// cut, as in the reference.
@@ -160,7 +160,7 @@ impl RefusedRequest {
 /// A request with a valid head.
 pub(crate) struct Call {
     body: Incoming,
-    /// The request's own map, emptied: reused for the answer's headers to save an allocation.
+    /// The request's header map, emptied. The answer reuses it to save an allocation.
     headers: HeaderMap,
     admitted: Admitted,
 }
@@ -388,7 +388,7 @@ impl<S: RpcService> HttpSide<S> {
         (exposure, origin): (Exposure, Origin),
         (begun, buffers, is_whole): (Instant, &UsedBuffers, &AtomicBool),
     ) -> Answer {
-        // A little later than the 503, so that the client always sees the 503.
+        // The call's deadline is a second after the answer 503, so that the client always sees the 503.
         let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
             Some(deadline) => CallContext::with_deadline(deadline),
             None => CallContext::new(),

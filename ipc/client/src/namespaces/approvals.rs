@@ -11,7 +11,7 @@ pub trait Approvals {
     #[method(name = "list")]
     async fn waiting_requests(&self) -> RpcResult<Vec<WaitingRequest>>;
 
-    /// One of them. The log records that it was shown.
+    /// The request with this number. The service's log records that it was shown.
     #[method(name = "show")]
     async fn waiting_request(&self, number: u64) -> RpcResult<WaitingRequest>;
 

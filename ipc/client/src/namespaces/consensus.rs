@@ -73,7 +73,7 @@ pub struct Snapshot {
     pub recents: Option<BTreeMap<u64, Address>>,
     /// Votes in headers.
     pub votes: Vec<HeaderVote>,
-    /// Counts of these votes by the address voted on.
+    /// Counts of `votes` by the address to add or remove.
     pub tally: Option<BTreeMap<Address, HeaderTally>>,
 }
 
@@ -84,13 +84,13 @@ pub struct HeaderVote {
     pub signer: Address,
     /// Height of the header.
     pub block: u64,
-    /// The address voted on.
+    /// The address to add or remove.
     pub address: Address,
     /// True for a vote to add the address, false for one to remove it.
     pub authorize: bool,
 }
 
-/// Count of votes on an address.
+/// Count of the votes to add or remove an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeaderTally {
     /// True for votes to add the address, false for votes to remove it.

@@ -45,7 +45,7 @@ mod digits {
         U256::from_str_radix(text.get(), 10).map_err(|error| D::Error::custom(format!("{text}: {error}")))
     }
 
-    /// The same for an optional number; -1 means `None`.
+    /// Serialises an optional `U256` in this way; -1 means `None`.
     pub(super) mod optional {
         use super::*;
 

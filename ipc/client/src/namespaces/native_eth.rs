@@ -69,16 +69,16 @@ pub struct AccountInfo {
 /// Status of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CandidateStatus {
-    /// It is a masternode of the epoch.
+    /// A masternode of the epoch.
     #[serde(rename = "MASTERNODE")]
     Masternode,
-    /// It is penalised.
+    /// A penalised candidate.
     #[serde(rename = "SLASHED")]
     Slashed,
-    /// It is neither.
+    /// A candidate that is neither.
     #[serde(rename = "PROPOSED")]
     Proposed,
-    /// It is no candidate.
+    /// Not a candidate.
     #[serde(rename = "")]
     None,
 }
