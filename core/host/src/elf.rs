@@ -1,5 +1,5 @@
-//! Checks that bytes are a whole shared library for this machine, before the system's loader sees a text file or half a
-//! copy: the loader's messages are unhelpful, and a truncated file can end the process with SIGBUS.
+//! Checks that bytes are a whole shared library for this machine, before the system's loader sees them. The loader's
+//! messages are unhelpful, and a truncated library can end the process with SIGBUS.
 //!
 //! Uses the layouts of the crate `object`, but not its walk over a file's segments, which reads whole tables and does
 //! not tell how long the file must be.

@@ -1,14 +1,23 @@
 //! Loads namespace plugins from shared libraries, and routes calls and subscriptions to them.
 //!
-//! It owns the checked copies of libraries ([`LibraryCache`]), the boundary behind which their code runs ([`LocalPlugin`]),
-//! the table from method names to plugins ([`Router`]), a started plugin with its calls and subscriptions in flight
-//! ([`RunningPlugin`]), and the services that plugins may use (bus, events, timers, log, clock, a storage space of
-//! their own), each checked against the plugin's grants. `core/modules` decides which plugins there are.
+//! It owns
 //!
-//! Invariants: a call into a plugin runs on the caller's own task, and dropping it cancels it; a plugin is stopped only
-//! after its last call and stream have ended; a library file is loaded from a path that contains the hash of its
-//! content and is never written again; no result is re-serialised. It knows no namespace, no transport and no process
-//! but this one, and only `boundary` contains `unsafe`.
+//! - the checked copies of libraries ([`LibraryCache`]), and the boundary behind which their code runs
+//!   ([`LocalPlugin`]);
+//! - the table from method names to plugins ([`Router`]);
+//! - started plugins with their calls and subscriptions in flight ([`RunningPlugin`]);
+//! - the services that plugins may use, each checked against the plugin's grants: bus, events, timers, log, clock, a
+//!   storage space of their own.
+//!
+//! `core/modules` decides which plugins there are.
+//!
+//! Invariants:
+//!
+//! - A call into a plugin runs on the caller's own task, and dropping it cancels it.
+//! - A plugin is stopped only after its last call and stream have ended.
+//! - A library is loaded from a path that contains the hash of its content, and that file is never written again.
+//! - No result is re-serialised.
+//! - The crate knows no namespace, no transport and no process but this one. Only `boundary` contains `unsafe`.
 
 #![deny(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Checks a library's file. Loading code is the most dangerous thing that the node does.
 //!
-//! Invariant: everything is checked on one open descriptor, and the bytes that were read through it are the ones that
-//! are hashed, copied and loaded; changes of the path meanwhile have no effect.
+//! Invariant: everything is checked on one open descriptor, and the bytes read through it are hashed, copied and
+//! loaded. If the path leads to another file meanwhile, that has no effect.
 
 use std::{
     fs::{self, File, Metadata},

@@ -10,8 +10,8 @@ use zeroize::Zeroizing;
 /// Method and parameters of a call, not decoded.
 ///
 /// The text of a message is needed until the plugin has decoded its parameters, and the call may wait long after that.
-/// The router takes the call by reference, which costs nothing to pass on, and frees an owned text once the parameters
-/// are decoded: the call has neither method nor parameters then.
+/// So the router takes the call by reference, which costs nothing to pass on, and frees an owned text once the
+/// parameters are decoded. After that the call has neither method nor parameters.
 #[derive(Debug)]
 pub struct RawCall<'a>(Text<'a>);
 

@@ -380,9 +380,9 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.ahead.is_some())
     }
 
-    /// Passes the parameters of many successive calls of a method in a batch (raw JSON of each `params`) to its plugin,
-    /// so that it can do the work they share once. The plugin's answer is ignored: the calls themselves report any
-    /// failure.
+    /// Passes the parameters of many successive calls of a method in a batch to its plugin, which can then do their
+    /// shared work once. `params` has the raw JSON of each. The plugin's answer is ignored: the calls themselves report
+    /// any failure.
     pub async fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) {
         let Some((ticket, index)) = self.enter_ahead(method, caller) else { return };
         let params = format!("[[{}]]", params.join(","));

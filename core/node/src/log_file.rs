@@ -66,8 +66,8 @@ fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFile
     builder.build(folder).map_err(|error| refused(&error))
 }
 
-/// Finds a file that the appender could delete although it is not an older part of the log (`NAME.DATE`): to the
-/// appender, every file whose name begins with the log's name is one.
+/// Finds a file that is not an older part of the log (`NAME.DATE`) but whose name begins with the log's name. The
+/// appender would count it as an older part, and could delete it.
 fn foreign_file(folder: &Path, name: &str) -> std::io::Result<Option<String>> {
     for entry in std::fs::read_dir(folder)? {
         let found = entry?.file_name();

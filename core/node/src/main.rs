@@ -3,9 +3,12 @@
 //! It owns the order in which the crates are started and stopped, the data folder's layout, and the texts and exit
 //! codes for the operator. The crates that it combines do all other work.
 //!
-//! Invariants: a component is started only after the ones that it needs, and stopped before them; a signal stops the
-//! node in order within ten seconds, a second one immediately; an error shown to the operator says what happened, to
-//! which thing, and what to do. No crate depends on this one.
+//! Invariants:
+//!
+//! - A component is started after the ones that it needs, and stopped before them.
+//! - A signal stops the node in order within ten seconds; a second one stops it immediately.
+//! - An error shown to the operator says what happened, to which thing, and what to do.
+//! - No crate depends on this one.
 
 #![forbid(unsafe_code)]
 // `eprintln!` ends the program if standard error refuses a write: log_output.rs.

@@ -1,7 +1,7 @@
 //! The operating system's facts about the node's process, and the log level (`messages/debug.rs`, 0x0907 on).
 //!
-//! `stat` is read with procfs-core, but `status` is not: procfs-core refuses the whole file if it lacks the lines
-//! `Groups` and `SigQ`, which are not used here. gVisor does not write them, so a node there would show no memory.
+//! `stat` is read with procfs-core. `status` is not, because procfs-core refuses a file without the lines `Groups` and
+//! `SigQ`. They are not needed here, and gVisor does not write them, so a node there would show no memory.
 
 use std::{fs, io, path::Path};
 

@@ -27,8 +27,9 @@ impl AcceptedRules {
     }
 }
 
-/// Compares the configured rules with the folder's. They replace the folder's if they differ and no block of its chain
-/// is affected: in a new folder, in one of a release that stored none, and if a fork is scheduled above the head.
+/// Compares the configured rules with the folder's. If they differ, they replace the folder's as long as no block of
+/// its chain is affected. That is so in a new folder, in a folder of a release that stored no rules, and if a fork is
+/// scheduled above the head.
 ///
 /// # Errors
 /// [`Stop::DataFolder`] naming every rule that differs for a block of the chain, and the block to unwind to.

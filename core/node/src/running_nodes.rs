@@ -1,8 +1,8 @@
 //! This user's nodes that run on this machine, so that `tenon module …` finds one without its data folder.
 //!
-//! A node that serves a Unix socket writes a file `PID.json` to a folder of this user: `tenon` in the session's folder
-//! ($XDG_RUNTIME_DIR), or else `tenon-UID` in the system's temporary folder. The file of a killed node is removed when
-//! nodes are next listed.
+//! A node that serves a Unix socket writes a file `PID.json` to a folder of this user. The folder is `tenon` in the
+//! session's folder ($XDG_RUNTIME_DIR), or else `tenon-UID` in the system's temporary folder. The file of a killed node
+//! is removed when nodes are next listed.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};

@@ -1,8 +1,11 @@
 //! The host's side of the C boundary: opening libraries, reading their tables, calling their functions, and
 //! the services that they call. All of the host's `unsafe` is here.
 //!
-//! Invariants: a library stays mapped as long as anything that came out of it lives (in a node: forever, which costs
-//! less than 1 MB and removes a class of crashes); an instance is stopped once, after its last call and stream.
+//! Invariants:
+//!
+//! - A library stays mapped as long as anything that came out of it lives. In a node that is forever, which costs less
+//!   than 1 MB and removes a class of crashes.
+//! - An instance is stopped once, after its last call and stream.
 
 mod backend;
 mod cycle;

@@ -1,6 +1,6 @@
-//! A snapshot: a backup ([`crate::backup`]) from which other machines start. It is made resumably, as a folder or as
-//! one compressed file, and trusted only after its state was computed again and its head was compared with the
-//! operator's hash or the masternodes' certificate.
+//! A snapshot: a backup ([`crate::backup`]) from which other machines start. It is a folder or one compressed file, and
+//! an interrupted attempt to make it can be resumed. It is trusted only after its state root was computed again, and
+//! its head was compared with the operator's hash or the masternodes' certificate.
 
 mod archive;
 mod extraction;
