@@ -12,8 +12,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Ends after a period without activity.
 ///
-/// Creating and dropping a timer for every wait costs more than a small answer's whole envelope; here one timer lives
-/// as long as its owner and is reset only when it fires too early.
+/// A timer for every wait would cost more than a small answer's whole envelope. Here one timer lives as long as its
+/// owner, and is reset only when it fires too early.
 #[derive(Debug)]
 pub(crate) struct IdleTimeout {
     limit: Duration,

@@ -18,8 +18,8 @@ pub trait RpcService: Clone + Send + Sync + 'static {
 
     /// Runs a method. The call's text is freed as soon as the parameters are decoded, not when they are answered.
     ///
-    /// Unknown and not exposed methods alike fail with `-32601 the method X does not exist/is not available`,
-    /// and `params` that is neither a list nor `null` with `-32602 non-array args`, in that order.
+    /// A method that is unknown or not exposed fails with `-32601 the method X does not exist/is not available`. After
+    /// this check, `params` that is neither a list nor `null` fails with `-32602 non-array args`.
     fn serve_call(
         &self,
         call: &mut RawCall<'_>,

@@ -24,8 +24,8 @@ pub(crate) fn check(stream: &Stream, path: &Path) -> Result<(), SocketError> {
 }
 
 /// Returns whether user `own` may send secrets to a process of `user` that listens at `path`. That user itself and root
-/// are trusted. Any other user is trusted only if no third user can create a socket there: all folders of the real path
-/// must belong to `user` or root, and only their owners may change them.
+/// are trusted. Another user is trusted only if no third user can create a socket there. So all folders of the real
+/// path must belong to `user` or root, and only their owners may change them.
 fn is_trusted(user: u32, own: u32, path: &Path) -> bool {
     let is_closed = |folder: &Path| {
         fs::metadata(folder)

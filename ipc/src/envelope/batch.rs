@@ -1,8 +1,8 @@
 //! Batches: reads run concurrently, any other call keeps its order, and answers are in the order of requests.
 //!
 //! The reference runs the calls of a batch sequentially, and clients send a transaction and query its result in one
-//! batch. Here a call that may change something begins when all before it have answered, and all after it begin when it
-//! has answered; the reads between two such calls run concurrently.
+//! batch. Here a call that may change something begins when all calls before it have answered, and the calls after it
+//! begin when it has answered. The reads between two such calls run concurrently.
 
 use std::{borrow::Cow, pin::pin, task::Poll, time::Instant};
 

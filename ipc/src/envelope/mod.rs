@@ -47,8 +47,8 @@ use text::read_string;
 /// task, and a small answer.
 const CALL_BYTES: usize = 20 << 10;
 
-/// Maximum size of decoded parameters, as a multiple of their text: state overrides of empty accounts, 47 bytes of text
-/// each, take 3.9 times that (`plugins/sdk/src/shapes/overrides.rs` tests it); call data takes half.
+/// Maximum size of decoded parameters, as a multiple of their text. State overrides of empty accounts, 47 bytes of text
+/// each, take 3.9 times their text (tested in `plugins/sdk/src/shapes/overrides.rs`). Call data takes half of it.
 const DECODED_FACTOR: usize = 4;
 
 /// Parameters up to this length are decoded before they are counted, by at most as many calls at a time as there are

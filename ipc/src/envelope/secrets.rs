@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use zeroize::Zeroize as _;
 
-/// Messages up to this size that arrive in several pieces are always wiped, in all buffers that held a part of them,
-/// because only a whole message shows whether it takes secrets. Wiping larger ones would cost another pass over them.
+/// Messages up to this size that arrive in several pieces are always wiped, in every buffer that held a part: only the
+/// whole message shows whether it takes secrets. Wiping larger ones would cost another pass over them.
 pub(crate) const ALWAYS_WIPED: usize = 64 << 10;
 
 /// hyper reads into the same buffer only if at least this many bytes fit into it.
@@ -62,8 +62,8 @@ pub(crate) fn grow_message(message: &mut BytesMut, capacity: usize) {
 ///
 /// hyper returns parts of its read buffer as [`Bytes`] and keeps the rest of the buffer, so a part can't be wiped at
 /// once. While a part is held here, hyper usually allocates a new buffer for its next read, after which the part has
-/// only one owner. If the buffer has much room left, hyper continues to read into it, and two parts of one buffer
-/// (pipelined requests, several small chunks) keep each other alive: a connection with a secret in such parts must end
+/// only one owner. If the buffer has much room left, hyper continues to read into it. Two parts of one buffer
+/// (pipelined requests, several small chunks) then keep each other alive, and a connection with a secret in them must end
 /// ([`UsedBuffers::needs_close`]).
 ///
 /// Parts without a known secret wait until the connection reads into another buffer and no longer; otherwise a client

@@ -1,7 +1,7 @@
 //! Turns of long tasks on the threads that serve connections.
 //!
 //! A batch decodes, answers and writes its entries on the task of its message, and a connection answers messages that
-//! arrived together on its own. Tokio runs tasks in the order in which they became ready, so without a bound a client
+//! arrived together on its own. Tokio runs tasks in the order in which they became ready. Without a bound, a client
 //! with many connections would put that many long tasks before every other client's request. Therefore a client has as
 //! many places as there are threads. Its tasks hold a place while they work, and release it after [`SLICE`] and
 //! whenever they wait. So a client that is alone uses every thread, and another client's request waits for at most one

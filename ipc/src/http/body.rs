@@ -24,8 +24,8 @@ const STORE_UP_TO: usize = 512;
 /// Bytes compressed at a time, so that a large answer does not delay the other connections.
 const STEP: usize = 64 << 10;
 
-/// Ordered pieces of an answer, passed to hyper together. If they were passed one by one, each piece of an answer that
-/// fills hyper's buffer would cost a write, a packet and a wake of the client; the last piece has only two bytes.
+/// Ordered pieces of an answer, passed to hyper together. Passed one by one, each piece of an answer that fills hyper's
+/// buffer would cost a write, a packet and a wake of the client. The last piece has only two bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     bytes: [Bytes; 3],

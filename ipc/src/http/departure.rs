@@ -1,6 +1,6 @@
 //! A client that leaves while its call runs.
 //!
-//! hyper can detect this too, but reads ahead during every call to do so, which costs a buffer of 8 KiB per request, and
+//! hyper can detect this too. But then it reads ahead during every call, which costs a buffer of 8 KiB per request, and
 //! it gives no answer to a client that has closed only its sending direction.
 
 use std::{

@@ -147,8 +147,9 @@ async fn serve<S: RpcService>(
     let stream = Arc::new(stream);
     let (sides, talk, socket) = (&*port, &*conversation, &*stream);
     let service = service_fn(move |request| {
-        // Begun here, not when the answer is first polled. hyper reads on before that poll, and the stream would take
-        // those bytes for the rest of an incomplete head, which costs a timer and two system calls for each request.
+        // Begun here, not when the answer is first polled. Before that poll hyper reads on, and the stream would take
+        // those bytes for the rest of an incomplete head. That would cost a timer and two system calls for each
+        // request.
         let guard = talk.begin_request();
         let step = sides.begin(request, talk);
         async move {

@@ -85,9 +85,9 @@ impl Proxies {
         ClientId::of_address(self.address(conversation.peer, headers))
     }
 
-    /// The client's address behind a connection from `peer`. A proxy appends the address that it saw to the list, so
-    /// the list is read from its end, up to the first address that is not a proxy's: a client can have written
-    /// everything before it. If the list is malformed, or two lists differ, the result is the peer itself.
+    /// The client's address behind a connection from `peer`. A proxy appends the address that it saw to the list. So
+    /// the list is read from its end, up to the first address that is not a proxy's; a client can have written
+    /// everything before that. If the list is malformed, or two lists differ, the result is the peer itself.
     fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trust(peer) {
             return peer;

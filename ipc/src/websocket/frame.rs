@@ -1,9 +1,13 @@
 //! WebSocket frames, the server's side (RFC 6455, 5). No extensions.
 //!
-//! Implemented here, because tokio-websockets 0.13, fastwebsockets 0.10 and tungstenite 0.28 all reserve the length
-//! that a frame announces before its bytes arrive: a header of 14 bytes takes as much memory as the largest message,
-//! outside the budget that all clients share. They also own the buffers that they read into, so secrets in them cannot
-//! be wiped, and none can drop a message that has begun. docs/performance-history.md has their measurements.
+//! Implemented here, because tokio-websockets 0.13, fastwebsockets 0.10 and tungstenite 0.28 do not fit:
+//!
+//! - They reserve the length that a frame announces before its bytes arrive. A header of 14 bytes would take as much
+//!   memory as the largest message, outside the budget that all clients share.
+//! - They own the buffers that they read into, so secrets in them cannot be wiped.
+//! - They cannot drop a message that has begun.
+//!
+//! docs/performance-history.md has their measurements.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use zeroize::Zeroize as _;
