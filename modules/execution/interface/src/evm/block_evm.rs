@@ -187,8 +187,8 @@ impl Used {
 /// Growth of memory by a single instruction that needs no check.
 const UNCHECKED_GROWTH: usize = 64 << 10;
 
-/// Whether a frame's remaining gas pays for memory up to `end`, in addition to the memory that it has already paid for
-/// (Yellow Paper, appendix H: three per word, and the square of the words divided by 512).
+/// Whether a frame's remaining gas pays for memory up to `end`, in addition to the memory that it has already paid for.
+/// Memory costs three gas per word, and the square of the words divided by 512 (Yellow Paper, appendix H).
 fn is_paid(interpreter: &Interpreter<EthInterpreter>, end: usize) -> bool {
     let cost = |bytes: usize| {
         let words = (bytes as u64).div_ceil(32);

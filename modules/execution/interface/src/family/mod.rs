@@ -87,8 +87,8 @@ pub trait ChainFamily: Send + Sync {
 pub enum BranchAnnouncement {
     /// Every block is a new head; removed logs are published block by block, from the newest on.
     BlockByBlock,
-    /// Only the newest block is a new head, and its logs are published twice, with those of the branch and with the head;
-    /// removed logs are published together, from the oldest on (`docs/spec/rpc-eth.md` 14.3).
+    /// Only the newest block is a new head. Its logs are published twice: with those of the branch, and with the head.
+    /// Removed logs are published together, from the oldest on (`docs/spec/rpc-eth.md` 14.3).
     NewestOnly,
 }
 

@@ -35,9 +35,8 @@ impl DBErrorMarker for StateError {}
 /// The code hash that tells the EVM that an account without nonce and code has storage.
 ///
 /// The EVM refuses to create a contract at an address with a nonce or code, but does not check storage. An account with
-/// this hash has no code and is empty if it has no balance, exactly as with the hash of empty code; only contract
-/// creation sees the address as occupied, as EIP-7610 demands. EXTCODEHASH needs a check of its own
-/// (`evm/block_evm.rs`).
+/// this hash has no code, and is empty if it has no balance, exactly as with the hash of empty code. Only for contract
+/// creation is the address occupied, as EIP-7610 demands. EXTCODEHASH needs a check of its own (`evm/block_evm.rs`).
 pub(crate) const CODE_HASH_OF_STORAGE_ALONE: B256 = B256::ZERO;
 
 /// A state for execution. Reads fall through to the parent's state and are cached.

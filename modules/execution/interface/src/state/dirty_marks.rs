@@ -9,8 +9,9 @@
 //!   object marks itself only once. From then until the end of the block, changes of that account are visible to reads
 //!   but never written.
 //!
-//! Only an account that exists and is empty in the parent's state can be affected: `0x…00` and `0x…01` of the three
-//! networks until they are removed, and any other that a genesis file lists without balance, nonce and code.
+//! Only an account that exists and is empty in the parent's state can be affected. On the three networks these are
+//! `0x…00` and `0x…01` until they are removed. On other chains it is any account that the genesis file lists without
+//! balance, nonce and code.
 
 use alloy_primitives::{Address, address, map::AddressMap};
 
