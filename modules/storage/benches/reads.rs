@@ -1,7 +1,7 @@
 //! Measures a state read at the head and in history.
 //!
-//! 100 000 accounts with one slot each, ten versions of each, over 100 blocks; keys are hashes, reads are uniform,
-//! everything is in the page cache, one thread; read from the database, and from the state cache. `cargo bench -p
+//! There are 100 000 accounts with one slot each, and ten versions of each over 100 blocks. Keys are hashes. One thread
+//! reads uniformly, from the database and from the state cache; everything is in the page cache. `cargo bench -p
 //! tenon-storage --bench reads`.
 
 #![allow(clippy::expect_used, reason = "a failed setup ends the bench")]

@@ -26,8 +26,8 @@ impl Mode {
 /// When the write-ahead log is synced to disk.
 ///
 /// In every mode each committed block reaches the operating system before `commit` returns, so the death of the process
-/// loses nothing. This setting is about power loss and kernel crashes: they lose at most the blocks since the last
-/// sync, and never consistency, because the log is replayed up to a whole block.
+/// loses nothing. This setting is about power loss and kernel crashes. They lose at most the blocks since the last
+/// sync. The database stays consistent, because the log is replayed up to a whole block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// fsync for every block; measured at 0.24 ms on a local disk.

@@ -1,10 +1,10 @@
 //! Protects the engine's list of tables with a record in a file of our own.
 //!
 //! RocksDB appends every change of its tables to one file, the MANIFEST, and reads it up to where it breaks off. If its
-//! end is missing, it looks like an older, valid list: RocksDB opens with it, *deletes* the tables that it does not
-//! name, and requests for blocks of the chain return `null`. No crash causes this (the file is synced before replaced
-//! files are deleted), but a broken disk or a bad copy can. So `TABLES` records how many bytes of which MANIFEST are on
-//! disk, and their hash; [`check`] compares before the engine is opened.
+//! end is missing, it looks like an older, valid list. RocksDB then opens with it, and *deletes* the tables that it
+//! does not name; requests for blocks of the chain return `null`. No crash causes this (the file is synced before
+//! replaced files are deleted), but a broken disk or a bad copy can. So `TABLES` records how many bytes of which
+//! MANIFEST are on disk, and their hash; [`check`] compares before the engine is opened.
 //!
 //! Invariant: the record never claims more than the disk holds, or a good database would be refused. Hence the MANIFEST
 //! is synced before its length is recorded, the record is replaced as a whole, and a process that is killed in between

@@ -1,8 +1,8 @@
 //! The column families: their contents and their tuning.
 //!
-//! Common settings: one LRU cache for data blocks, indices and filters (so that one number bounds memory for a
-//! chain of any size), bloom filters of 10 bits per key (a miss costs 0.7 µs instead of 4), the write-ahead log. The
-//! differences depend on how a column is used:
+//! All columns share one write-ahead log, and one LRU cache for data blocks, indices and filters, so that one number
+//! bounds memory for a chain of any size. All have bloom filters of 10 bits per key, with which a miss costs 0.7 µs
+//! instead of 4. The differences depend on how a column is used:
 //!
 //! - *Point reads of small records* use blocks of 4 KiB: less to decompress for one record than with 16 KiB.
 //! - *Large records and range scans* use blocks of 16 KiB, which compress better.

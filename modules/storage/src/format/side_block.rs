@@ -1,6 +1,6 @@
-//! Records kept of an executed block outside the canonical chain, in addition to its header, body and trie nodes: its
-//! receipts with their logs, and the keys of the accounts and slots that it changed. Such a block was removed from the
-//! chain, or executed beside it.
+//! Records of a block that was removed from the canonical chain, or executed beside it: its receipts with their logs,
+//! and the keys of the accounts and slots that it changed. Its header, body and trie nodes are stored like those of any
+//! block.
 //!
 //! They are stored in the column of receipts under a longer key, which no older release reads.
 

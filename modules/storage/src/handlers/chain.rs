@@ -15,8 +15,8 @@ use tenon_chain::{ListTrie, TrieError, resolve_block};
 use super::{Answers, error::AnswerError, repeat_after_reorganisation};
 use crate::options::Mode;
 
-/// Gas of a block, or limit of a transaction, up to which its receipts are read on the caller's task: they have at most
-/// 1,333 logs or 62 KB of data.
+/// Receipts of a block with at most this much gas, or of a transaction with at most this gas limit, are read on the
+/// caller's task. They have at most 1,333 logs or 62 KB of data.
 const ATTEMPT_GAS: u64 = 500_000;
 
 impl Answers {

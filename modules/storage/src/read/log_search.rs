@@ -2,8 +2,8 @@
 //!
 //! The index lists, for every contract and for every topic at each position, the blocks with such logs and the
 //! positions in them. A search walks one list per requested value. Lists of one criterion (any of these addresses, any
-//! of these topics) are merged; criteria are intersected by skipping: each one is moved to the highest block that
-//! another has reached, so the most selective one decides how much is read. Only matching logs are read.
+//! of these topics) are merged. Criteria are intersected by skipping: each one is moved to the highest block that
+//! another has reached. So the most selective one decides how much is read. Only matching logs are read.
 
 use tenon_api::{BlockNumber, LocatedLog, LogFilter, StoreError};
 

@@ -117,9 +117,9 @@ impl Check<'_> {
 }
 
 impl Store {
-    /// Checks the canonical chain from block 0 to the head, its indices, and the head's state; then reads all other
-    /// records, such as past states, and checks that every block's changes are there. Reads everything once; holds the
-    /// writer's lock, so that the data does not change.
+    /// Checks the canonical chain from block 0 to the head, its indices, and the head's state. Then reads all other
+    /// records, such as past states, and checks that the changes of every block are there. Reads everything once; holds
+    /// the writer's lock, so that the data does not change.
     ///
     /// `progress` receives the progress; `is_cancelled` may stop the check.
     ///

@@ -1,7 +1,7 @@
-//! The ways in which the chain's records change: a block or a group of old blocks is committed, a block is removed, a
-//! branch replaces another, an old state is pruned, an old trie is thinned. Also writes the consensus engine's own
-//! records, and records of blocks outside the chain. After a panic in one of them, `reload` reads from the disk again
-//! what is kept in memory.
+//! All code that changes the chain's records: commits a block or a group of old blocks, removes a block, replaces a
+//! branch by another, prunes an old state, thins an old trie. Also writes the consensus engine's own records, and
+//! records of blocks outside the chain. After a panic in a change, `reload` reads from the disk again what is kept in
+//! memory.
 
 pub(crate) mod commit;
 pub(crate) mod created;

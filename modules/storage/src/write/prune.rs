@@ -15,8 +15,8 @@ use crate::{
     write::{thin::drop_checkpoints, unwind::changes_of},
 };
 
-/// Maximum number of heights that one commit prunes. At the tip it is one; after an archive was switched to pruned
-/// mode, or a node was down, the backlog is spread over the following commits instead of stalling one.
+/// Maximum number of heights that one commit prunes. At the tip it is one. After an archive was switched to pruned
+/// mode, or a node was down, the backlog is spread over the following commits, so that none of them stalls.
 const HEIGHTS_PER_COMMIT: u64 = 8;
 
 impl Store {

@@ -1,9 +1,9 @@
 //! Completes a trie that lacks nodes, from the flat history.
 //!
-//! Format 1 did not record at which heights a block had left the chain, so thinning such a folder may have taken a
-//! checkpoint's node for a newer one and removed it. When the state becomes the head's again, its trie must be
+//! Format 1 did not record at which heights a block had left the chain. Thinning such a folder may therefore have taken
+//! a checkpoint's node for a newer one, and removed it. When the state becomes the head's again, its trie must be
 //! complete. Tries that lack a node are rebuilt from the accounts and slots of the height, in ascending order of hashed
-//! keys: each batch of keys then replaces only nodes of the previous batch, and no unneeded node is ever stored. Memory
+//! keys. Each batch of keys then replaces only nodes of the previous batch, and no unneeded node is ever stored. Memory
 //! is bounded by [`MAX_KEYS`] for a state of any size; a larger trie costs one more pass over the flat records for
 //! every [`MAX_KEYS`] keys.
 

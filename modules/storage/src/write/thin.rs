@@ -1,16 +1,17 @@
 //! Thins the tries of an archive: of states that have left the window, only the nodes of checkpoints are kept.
 //!
 //! States are read from the flat history at any height. Old trie nodes are needed only for proofs, which are computed
-//! from the nearest checkpoint (`read::old_trie`). When a block leaves the window, each node that it superseded was
-//! either part of the last checkpoint before the block, or of no checkpoint: the node moves to the column of
-//! checkpoints or is removed. So the complete trie of every checkpoint is kept without ever being copied, and once its
-//! nodes have moved, later changes of the newest states do not affect it.
+//! from the nearest checkpoint (`read::old_trie`). When a block leaves the window, the nodes that it superseded leave
+//! the column of tries. A node of the last checkpoint before the block moves to the column of checkpoints. Any other
+//! node belongs to no checkpoint, and is removed. So the complete trie of every checkpoint is kept without ever being
+//! copied, and once its nodes have moved, later changes of the newest states do not affect it.
 //!
 //! A node's record contains the height of the block that created it, which shows whether the node existed at the
-//! checkpoint; mostly [`CreatedNodes`] knows the height without a read. In two cases the height is not conclusive: the
-//! node was created again after the block that superseded it (the record contains the later height), or the record
-//! contains a height at which a block was removed from the chain. The node is then kept for the checkpoint, which costs
-//! only space.
+//! checkpoint; mostly [`CreatedNodes`] knows the height without a read. In two cases the height is not conclusive, and
+//! the node is kept for the checkpoint, which costs only space:
+//!
+//! - The node was created again after the block that superseded it: the record contains the later height.
+//! - The record contains a height at which a block was removed from the chain.
 
 use std::{
     collections::{BTreeSet, HashSet},

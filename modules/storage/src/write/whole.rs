@@ -96,7 +96,7 @@ pub(crate) fn put_missing(
     batch.put(Column::Trie, key, records::encode_latest(created, &node.rlp))
 }
 
-/// Stores the tries of canonical blocks that are about to be removed, if these have left the window: the state of a
+/// Stores the tries of canonical blocks that are about to be removed and have left the window, because the state of a
 /// removed block is read from its trie, by hash. Each trie is computed from the previous one instead of from the
 /// checkpoint.
 pub(crate) fn store_tries_of_removed(shared: &Shared, numbers: RangeInclusive<u64>) -> Result<(), StoreError> {
