@@ -22,23 +22,8 @@ impl ModuleRegister {
             }
             _ => None,
         };
-        ModuleReport {
-            module: name.to_owned(),
-            operation,
-            state,
-            reason: None,
-            old: None,
-            new,
-            running_calls: 0,
-            cancelled_calls: 0,
-            abandoned_calls: 0,
-            kept_subscriptions: 0,
-            closed_subscriptions: 0,
-            drain_micros: 0,
-            total_micros: micros(started.elapsed()),
-            is_draining: false,
-            dependants: Vec::new(),
-        }
+        let total_micros = micros(started.elapsed());
+        ModuleReport { new, total_micros, ..ModuleReport::new(name, operation, state) }
     }
 }
 

@@ -75,23 +75,7 @@ fn an_actor_is_shown_with_the_members_of_a_plugin() {
 }
 
 fn report(module: &str) -> ModuleReport {
-    ModuleReport {
-        module: module.to_owned(),
-        operation: ModuleOperation::Load,
-        state: ModuleState::Enabled,
-        reason: None,
-        old: None,
-        new: None,
-        running_calls: 0,
-        cancelled_calls: 0,
-        abandoned_calls: 0,
-        kept_subscriptions: 0,
-        closed_subscriptions: 0,
-        drain_micros: 0,
-        total_micros: 0,
-        is_draining: false,
-        dependants: Vec::new(),
-    }
+    ModuleReport::new(module, ModuleOperation::Load, ModuleState::Enabled)
 }
 
 /// The requests that a call sends to the host.

@@ -497,6 +497,29 @@ pub struct ModuleReport {
     pub dependants: Vec<String>,
 }
 
+impl ModuleReport {
+    /// Creates the report of an operation that took no time, and affected no build, call, subscription or other module.
+    pub fn new(module: &str, operation: ModuleOperation, state: ModuleState) -> Self {
+        Self {
+            module: module.to_owned(),
+            operation,
+            state,
+            reason: None,
+            old: None,
+            new: None,
+            running_calls: 0,
+            cancelled_calls: 0,
+            abandoned_calls: 0,
+            kept_subscriptions: 0,
+            closed_subscriptions: 0,
+            drain_micros: 0,
+            total_micros: 0,
+            is_draining: false,
+            dependants: Vec::new(),
+        }
+    }
+}
+
 /// A module's state changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleChanged {

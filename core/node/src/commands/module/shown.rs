@@ -370,27 +370,6 @@ mod tests {
         serde_json::from_value(module).unwrap()
     }
 
-    /// A report without builds and calls.
-    fn plain_report(name: &str, operation: ModuleOperation, state: ModuleState) -> ModuleReport {
-        ModuleReport {
-            module: name.to_owned(),
-            operation,
-            state,
-            reason: None,
-            old: None,
-            new: None,
-            running_calls: 0,
-            cancelled_calls: 0,
-            abandoned_calls: 0,
-            kept_subscriptions: 0,
-            closed_subscriptions: 0,
-            drain_micros: 0,
-            total_micros: 0,
-            is_draining: false,
-            dependants: Vec::new(),
-        }
-    }
-
     #[test]
     fn lists_in_columns_and_gives_reasons_below() {
         let eth = module(json!({ "name": "eth", "state": "enabled", "namespace": "eth", "version": "1.0",
@@ -481,7 +460,7 @@ sealing: last fault: on purpose
 
     #[test]
     fn a_reload_shows_changes_failures_and_settings_that_need_a_restart() {
-        let done = plain_report("web3", ModuleOperation::Disable, ModuleState::Disabled);
+        let done = ModuleReport::new("web3", ModuleOperation::Disable, ModuleState::Disabled);
         let setting = |key: &str, running: Option<&str>, wanted: &str| ChangedSetting {
             key: key.to_owned(),
             running: running.map(str::to_owned),
@@ -520,7 +499,7 @@ After a restart:
             kept_subscriptions: 2,
             drain_micros: 1500,
             total_micros: 12345,
-            ..plain_report("eth", ModuleOperation::Replace, ModuleState::Enabled)
+            ..ModuleReport::new("eth", ModuleOperation::Replace, ModuleState::Enabled)
         };
 
         let expected = "\
