@@ -9,9 +9,10 @@ use tenon_api::{
     messages::{ModuleReport, ModuleState, SealingChange},
 };
 use tenon_chain::Fork;
+use tenon_memory_chain::MemoryChain;
+use tokio::task::JoinHandle;
 
 use super::*;
-use tenon_memory_chain::MemoryChain;
 
 use crate::{
     DevEngine,
@@ -81,7 +82,10 @@ impl BlockProducer for Network {
 
 type Made = tokio::sync::mpsc::UnboundedReceiver<Arc<RecoveredBlock>>;
 
-fn network(pending: Vec<RecoveredTransaction>, per_block: usize) -> (Arc<Network>, SealerPorts, Made) {
+/// A network, the ports of its sealer, and the blocks that are made.
+type NewNetwork = (Arc<Network>, SealerPorts, Made);
+
+fn network(pending: Vec<RecoveredTransaction>, per_block: usize) -> NewNetwork {
     let spec = Arc::new(ChainSpec::ethereum_at(1, Fork::Osaka));
     let genesis = tenon_chain::seal(Header {
         ommers_hash: EMPTY_OMMERS_HASH,
@@ -120,6 +124,48 @@ fn options(mode: SealMode) -> SealerOptions {
         extra_data: Bytes::new(),
         transaction_source: None,
         makes_first_block_at_once: false,
+    }
+}
+
+/// One transaction is pending, and the sealer panics at its first attempt to make a block.
+fn network_whose_sealer_panics_once() -> NewNetwork {
+    let (network, mut ports, made) = network(vec![transaction(0)], 9);
+    let is_first = AtomicBool::new(true);
+    ports.clock.random = Arc::new(move || {
+        assert!(!is_first.swap(false, Ordering::SeqCst), "on purpose, once");
+        B256::ZERO
+    });
+    (network, ports, made)
+}
+
+/// A running sealer, and the bus for waiting for its blocks.
+struct Running {
+    network: Arc<Network>,
+    made: Made,
+    bus: Bus,
+    supervisor: Supervisor,
+    on_demand: SealingOnDemand,
+    waking: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(mode: SealMode, (network, ports, made): NewNetwork) -> Self {
+        let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
+        let on_demand = SealingOnDemand::default();
+        on_demand.register(&bus, Arc::clone(&network.chain) as _).unwrap();
+        let waker = spawn_sealer(&supervisor, &bus, options(mode), ports, &on_demand).unwrap();
+        Self { network, made, bus, supervisor, on_demand, waking: tokio::spawn(waker.run()) }
+    }
+
+    /// The next block that is made.
+    async fn next_block(&mut self) -> Arc<RecoveredBlock> {
+        self.made.recv().await.unwrap()
+    }
+
+    async fn stop(self) {
+        self.waking.abort();
+        let _ = self.waking.await;
+        assert!(self.supervisor.stop(Duration::from_secs(10)).await.is_empty());
     }
 }
 
@@ -209,105 +255,57 @@ fn on_an_interval_empty_blocks_are_made() {
 
 #[tokio::test]
 async fn the_waker_wakes_the_actor_at_the_start_and_for_each_event() {
-    let (network, ports, mut made) = network(vec![transaction(0)], 9);
-    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-    let waker =
-        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
-    let waking = tokio::spawn(waker.run());
+    let mut running = Running::start(SealMode::OnTransaction, network(vec![transaction(0)], 9));
 
-    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
-    network.pool.lock().unwrap().push(transaction(1));
-    bus.publish(TransactionPending { transaction: transaction(1) });
-    assert_eq!(made.recv().await.unwrap().header.number, 2);
+    assert_eq!(running.next_block().await.transactions.len(), 1);
+    running.network.pool.lock().unwrap().push(transaction(1));
+    running.bus.publish(TransactionPending { transaction: transaction(1) });
+    assert_eq!(running.next_block().await.header.number, 2);
 
-    waking.abort();
-    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+    running.stop().await;
 }
 
 #[tokio::test]
 async fn the_waker_wakes_the_actor_when_a_module_such_as_the_pool_is_enabled() {
-    let (network, ports, mut made) = network(vec![transaction(0)], 9);
-    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-    let waker =
-        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
-    let waking = tokio::spawn(waker.run());
-    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
+    let mut running = Running::start(SealMode::OnTransaction, network(vec![transaction(0)], 9));
+    assert_eq!(running.next_block().await.transactions.len(), 1);
 
     // The pool announced the transaction before it was disabled, and does not announce it again.
-    network.pool.lock().unwrap().push(transaction(1));
-    bus.publish(ModuleChanged { report: report_of_pool(ModuleOperation::Enable) });
-    assert_eq!(made.recv().await.unwrap().header.number, 2);
+    running.network.pool.lock().unwrap().push(transaction(1));
+    let report = ModuleReport::new("pool", ModuleOperation::Enable, ModuleState::Enabled);
+    running.bus.publish(ModuleChanged { report });
+    assert_eq!(running.next_block().await.header.number, 2);
 
-    waking.abort();
-    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
-}
-
-fn report_of_pool(operation: ModuleOperation) -> ModuleReport {
-    ModuleReport {
-        module: "pool".to_owned(),
-        operation,
-        state: ModuleState::Enabled,
-        reason: None,
-        old: None,
-        new: None,
-        running_calls: 0,
-        cancelled_calls: 0,
-        abandoned_calls: 0,
-        kept_subscriptions: 0,
-        closed_subscriptions: 0,
-        drain_micros: 0,
-        total_micros: 0,
-        is_draining: false,
-        dependants: Vec::new(),
-    }
+    running.stop().await;
 }
 
 #[tokio::test]
 async fn the_successor_of_a_panicked_sealer_makes_the_block() {
-    let (_network, mut ports, mut made) = network(vec![transaction(0)], 9);
-    let is_first = AtomicBool::new(true);
-    ports.clock.random = Arc::new(move || {
-        assert!(!is_first.swap(false, Ordering::SeqCst), "on purpose, once");
-        B256::ZERO
-    });
-    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-    let waker =
-        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
-    let waking = tokio::spawn(waker.run());
+    let mut running = Running::start(SealMode::OnTransaction, network_whose_sealer_panics_once());
 
-    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
+    assert_eq!(running.next_block().await.transactions.len(), 1);
 
-    waking.abort();
-    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+    running.stop().await;
 }
 
 #[tokio::test]
 async fn a_failed_round_is_repeated_without_a_new_transaction() {
-    let (network, ports, mut made) = network(vec![transaction(0)], 9);
-    network.failures.store(1, Ordering::SeqCst);
-    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-    let waker =
-        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
-    let waking = tokio::spawn(waker.run());
+    let network = network(vec![transaction(0)], 9);
+    network.0.failures.store(1, Ordering::SeqCst);
+    let mut running = Running::start(SealMode::OnTransaction, network);
 
-    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
-    assert_eq!(network.failures.load(Ordering::SeqCst), 0);
+    assert_eq!(running.next_block().await.transactions.len(), 1);
+    assert_eq!(running.network.failures.load(Ordering::SeqCst), 0);
 
-    waking.abort();
-    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+    running.stop().await;
 }
 
 #[tokio::test]
 async fn the_interval_wakes_the_actor() {
-    let (_network, ports, mut made) = network(Vec::new(), 9);
-    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-    let mode = SealMode::Interval(Duration::from_millis(2));
-    let waker = spawn_sealer(&supervisor, &bus, options(mode), ports, &SealingOnDemand::default()).unwrap();
-    let waking = tokio::spawn(waker.run());
+    let mut running = Running::start(SealMode::Interval(Duration::from_millis(2)), network(Vec::new(), 9));
 
-    assert_eq!(made.recv().await.unwrap().header.number, 1);
-    assert_eq!(made.recv().await.unwrap().header.number, 2);
+    assert_eq!(running.next_block().await.header.number, 1);
+    assert_eq!(running.next_block().await.header.number, 2);
 
-    waking.abort();
-    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+    running.stop().await;
 }

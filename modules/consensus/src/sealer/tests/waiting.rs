@@ -2,30 +2,10 @@
 
 use tenon_api::messages::AwaitSealing;
 use tenon_bus::CallContext;
-use tokio::task::JoinHandle;
 
 use super::*;
 
-/// A running sealer, and the bus for waiting for its blocks.
-struct Running {
-    network: Arc<Network>,
-    bus: Bus,
-    supervisor: Supervisor,
-    on_demand: SealingOnDemand,
-    waking: JoinHandle<()>,
-}
-
 impl Running {
-    fn start(mode: SealMode, pending: Vec<RecoveredTransaction>, change: impl FnOnce(&mut SealerPorts)) -> Self {
-        let (network, mut ports, _made) = network(pending, 9);
-        change(&mut ports);
-        let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-        let on_demand = SealingOnDemand::default();
-        on_demand.register(&bus, Arc::clone(&network.chain) as _).unwrap();
-        let waker = spawn_sealer(&supervisor, &bus, options(mode), ports, &on_demand).unwrap();
-        Self { network, bus, supervisor, on_demand, waking: tokio::spawn(waker.run()) }
-    }
-
     /// Adds a transaction to the pool, without an event, and waits for its block.
     async fn send(&self, nonce: u64) {
         self.network.pool.lock().unwrap().push(transaction(nonce));
@@ -41,29 +21,22 @@ impl Running {
     fn start_held() -> (Self, std::sync::mpsc::Sender<()>) {
         let (let_go, held) = std::sync::mpsc::channel::<()>();
         let held = Mutex::new(held);
-        let running = Self::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
-            ports.clock.random = Arc::new(move || {
-                let _ = held.lock().unwrap().recv();
-                B256::ZERO
-            });
+        let (network, mut ports, made) = network(vec![transaction(0)], 9);
+        ports.clock.random = Arc::new(move || {
+            let _ = held.lock().unwrap().recv();
+            B256::ZERO
         });
-        (running, let_go)
+        (Self::start(SealMode::OnTransaction, (network, ports, made)), let_go)
     }
 
     fn is_sealed(&self, nonce: u64) -> bool {
         self.network.chain.transaction_location(transaction(nonce).transaction.hash).unwrap().is_some()
     }
-
-    async fn stop(self) {
-        self.waking.abort();
-        let _ = self.waking.await;
-        assert!(self.supervisor.stop(Duration::from_secs(10)).await.is_empty());
-    }
 }
 
 #[tokio::test]
 async fn the_answer_comes_when_the_block_is_the_head() {
-    let running = Running::start(SealMode::OnTransaction, Vec::new(), |_| ());
+    let running = Running::start(SealMode::OnTransaction, network(Vec::new(), 9));
 
     for nonce in 0..200 {
         running.send(nonce).await;
@@ -98,7 +71,7 @@ async fn futures_of(waiting: Vec<impl Future<Output = ()>>) {
 
 #[tokio::test]
 async fn an_unsealable_transaction_costs_a_round_and_no_block() {
-    let running = Running::start(SealMode::OnTransaction, Vec::new(), |_| ());
+    let running = Running::start(SealMode::OnTransaction, network(Vec::new(), 9));
 
     running.send(1).await;
     running.wait(7).await;
@@ -109,12 +82,12 @@ async fn an_unsealable_transaction_costs_a_round_and_no_block() {
 
 #[tokio::test]
 async fn waiting_returns_at_once_with_blocks_at_intervals_or_a_stopped_sealer() {
-    let running = Running::start(SealMode::Interval(Duration::from_secs(3600)), vec![transaction(0)], |_| ());
+    let running = Running::start(SealMode::Interval(Duration::from_secs(3600)), network(vec![transaction(0)], 9));
     running.wait(0).await;
     assert!(!running.is_sealed(0));
     running.stop().await;
 
-    let running = Running::start(SealMode::OnTransaction, Vec::new(), |_| ());
+    let running = Running::start(SealMode::OnTransaction, network(Vec::new(), 9));
     let (bus, on_demand) = (running.bus.clone(), running.on_demand.clone());
     let network = Arc::clone(&running.network);
     running.stop().await;
@@ -126,13 +99,7 @@ async fn waiting_returns_at_once_with_blocks_at_intervals_or_a_stopped_sealer() 
 
 #[tokio::test]
 async fn a_sealer_that_panics_or_fails_blocks_no_waiter() {
-    let is_first = AtomicBool::new(true);
-    let running = Running::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
-        ports.clock.random = Arc::new(move || {
-            assert!(!is_first.swap(false, Ordering::SeqCst), "on purpose, once");
-            B256::ZERO
-        });
-    });
+    let running = Running::start(SealMode::OnTransaction, network_whose_sealer_panics_once());
 
     running.wait(0).await;
 
