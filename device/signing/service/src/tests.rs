@@ -16,6 +16,7 @@ use tenon_api::messages::Wallet;
 use tenon_bus::{Bus, CallContext};
 use tenon_config::DEVELOPMENT_MNEMONIC;
 use tenon_signing_audit::{Line, Step, verify};
+use tokio::task::JoinHandle;
 
 use crate::{ApproveError, Service, Settings, methods};
 
@@ -153,6 +154,15 @@ impl Setup {
         answer.map(|json| serde_json::from_slice(&json).unwrap()).map_err(|failure| failure.message)
     }
 
+    /// Asks for the signature of a message, which needs an approval.
+    fn ask(self: &Arc<Self>, client: &'static str) -> JoinHandle<Result<Value, String>> {
+        let setup = Arc::clone(self);
+        tokio::spawn(async move {
+            let params = json!([setup.accounts[1], hex::encode_prefixed("hello")]);
+            setup.call(client, "eth_sign", params).await
+        })
+    }
+
     fn transfer(&self, changes: &[(&str, Value)]) -> Value {
         let mut transaction = json!({
             "from": self.accounts[0], "to": "0x7070707070707070707070707070707070707070", "gas": "0x5208",
@@ -246,11 +256,7 @@ async fn two_concurrent_requests_cannot_spend_the_same_remainder_of_a_window() {
 #[tokio::test]
 async fn an_approval_is_for_one_hash_and_counts_once() {
     let setup = Arc::new(setup(""));
-    let asked = {
-        let setup = Arc::clone(&setup);
-        let ask = json!([setup.accounts[1], hex::encode_prefixed("hello")]);
-        tokio::spawn(async move { setup.call("payroll", "eth_sign", ask).await })
-    };
+    let asked = setup.ask("payroll");
     let (number, hash) = setup.waiting().await;
     let approve = |by: &'static str, number: u64, hash: B256| {
         let setup = Arc::clone(&setup);
@@ -271,11 +277,7 @@ async fn an_approval_is_for_one_hash_and_counts_once() {
 #[tokio::test]
 async fn two_approvals_must_come_from_two_people() {
     let setup = Arc::new(setup("approvals = 2"));
-    let asked = {
-        let setup = Arc::clone(&setup);
-        let ask = json!([setup.accounts[1], "0x00"]);
-        tokio::spawn(async move { setup.call("alice", "eth_sign", ask).await })
-    };
+    let asked = setup.ask("alice");
     let (number, hash) = setup.waiting().await;
 
     assert!(matches!(setup.service.approve("alice", number, hash).await, Err(ApproveError::Requester(_))));
@@ -289,20 +291,15 @@ async fn two_approvals_must_come_from_two_people() {
 #[tokio::test]
 async fn a_refusal_a_timeout_or_a_departed_client_ends_a_request() {
     let setup = Arc::new(setup("approval-seconds = 1"));
-    let ask = |setup: Arc<Setup>| {
-        let params = json!([setup.accounts[1], "0x00"]);
-        tokio::spawn(async move { setup.call("payroll", "eth_sign", params).await })
-    };
-
-    let asked = ask(Arc::clone(&setup));
+    let asked = setup.ask("payroll");
     let (number, _) = setup.waiting().await;
     setup.service.refuse("bob", number).unwrap();
     assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: bob refused it");
 
-    let asked = ask(Arc::clone(&setup));
+    let asked = setup.ask("payroll");
     assert_eq!(asked.await.unwrap().unwrap_err(), "request denied: it was not approved in time");
 
-    let asked = ask(Arc::clone(&setup));
+    let asked = setup.ask("payroll");
     let (number, hash) = setup.waiting().await;
     asked.abort();
     assert!(asked.await.is_err());
@@ -313,11 +310,7 @@ async fn a_refusal_a_timeout_or_a_departed_client_ends_a_request() {
 #[tokio::test]
 async fn a_policy_replaced_during_an_approval_is_applied() {
     let setup = Arc::new(setup(""));
-    let asked = {
-        let setup = Arc::clone(&setup);
-        let ask = json!([setup.accounts[1], "0x00"]);
-        tokio::spawn(async move { setup.call("payroll", "eth_sign", ask).await })
-    };
+    let asked = setup.ask("payroll");
     let (number, hash) = setup.waiting().await;
     std::fs::write(setup.folder.path().join("policy.toml"), "version = 1").unwrap();
     setup.service.reload().await.unwrap();
@@ -502,11 +495,7 @@ async fn a_client_has_a_limited_number_of_requests_waiting_at_devices() {
 #[tokio::test]
 async fn concurrent_approvals_of_one_person_are_logged_once() {
     let setup = Arc::new(setup("approvals = 2"));
-    let asked = {
-        let setup = Arc::clone(&setup);
-        let ask = json!([setup.accounts[1], "0x00"]);
-        tokio::spawn(async move { setup.call("alice", "eth_sign", ask).await })
-    };
+    let asked = setup.ask("alice");
     let (number, hash) = setup.waiting().await;
     let approvals = (0..6).map(|_| setup.service.approve("bob", number, hash));
 
