@@ -2,6 +2,10 @@
 
 use super::*;
 
+fn about(subject: Subject) -> Request {
+    Request { subject, ..request(transaction()) }
+}
+
 #[test]
 fn other_kinds_of_requests_need_rules_of_their_own() {
     let typed = TypedMessage {
@@ -17,7 +21,7 @@ fn other_kinds_of_requests_need_rules_of_their_own() {
         Subject::Raw(Bytes::from_static(&[1])),
         Subject::Validator(vote),
     ] {
-        let asked = Request { subject, ..request(transaction()) };
+        let asked = about(subject);
         assert_eq!(outcome(&policy(PAYROLL), &asked), Outcome::Deny, "{:?}", asked.kind());
     }
 }
@@ -35,10 +39,7 @@ fn messages_are_allowed_by_prefix() {
         prefixes = ["Login to example.org: "]
         "#,
     );
-    let asked = |text: &[u8]| {
-        let subject = Subject::Message(Bytes::copy_from_slice(text));
-        outcome(&policy, &Request { subject, ..request(transaction()) })
-    };
+    let asked = |text: &[u8]| outcome(&policy, &about(Subject::Message(Bytes::copy_from_slice(text))));
     assert_eq!(asked(b"Login to example.org: 1234"), Outcome::Allow);
     for text in [&b"Login to example.com: 1234"[..], b" Login to example.org: 1", b"", b"Login to example.org: \xff"] {
         assert_eq!(asked(text), Outcome::Deny, "{text:?}");
@@ -75,7 +76,7 @@ fn typed_data_is_allowed_by_domain_chain_and_structure() {
     let asked = |change: &dyn Fn(&mut TypedMessage)| {
         let mut data = order.clone();
         change(&mut data);
-        outcome(&policy, &Request { subject: Subject::TypedData(Box::new(data)), ..request(transaction()) })
+        outcome(&policy, &about(Subject::TypedData(Box::new(data))))
     };
     assert_eq!(asked(&|_| {}), Outcome::Allow);
     assert_eq!(asked(&|data| data.domain.version = Some("2".to_owned())), Outcome::Allow, "not named");
