@@ -85,6 +85,15 @@ fn sessions() -> (Session, Session) {
     (dialed, Session::accept(settings(), &listener, random(), Duration::ZERO))
 }
 
+/// The two ends of a connection in memory whose peers have admitted each other.
+async fn connected() -> (Owner, Owner) {
+    let (ours, theirs) = duplex(64 * 1024);
+    let (dialed, accepted) = sessions();
+    let (mut one, mut other) = (start(ours, dialed), start(theirs, accepted));
+    tokio::join!(one.admit(), other.admit());
+    (one, other)
+}
+
 /// Bytes that do not compress.
 fn noise(size: usize) -> Vec<u8> {
     let mut state = 1_u64;
@@ -132,10 +141,7 @@ async fn a_peer_that_never_speaks_is_cut_after_the_handshakes_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_is_kept_by_pings() {
-    let (ours, theirs) = duplex(64 * 1024);
-    let (dialed, accepted) = sessions();
-    let (mut one, mut other) = (start(ours, dialed), start(theirs, accepted));
-    tokio::join!(one.admit(), other.admit());
+    let (one, other) = connected().await;
 
     // Not a multiple of 15 s: nothing is being written at that instant.
     tokio::time::sleep(Duration::from_secs(601)).await;
@@ -148,10 +154,7 @@ async fn an_idle_connection_is_kept_by_pings() {
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_does_not_read_is_cut() {
-    let (ours, theirs) = duplex(64 * 1024);
-    let (dialed, accepted) = sessions();
-    let (mut one, mut other) = (start(ours, dialed), start(theirs, accepted));
-    tokio::join!(one.admit(), other.admit());
+    let (one, _other) = connected().await;
 
     // The other owner takes no events, so its connection stops reading, and this one cannot write.
     let bulk = one.bulk.clone();
@@ -164,10 +167,7 @@ async fn a_peer_that_does_not_read_is_cut() {
 
 #[tokio::test]
 async fn an_owner_can_wait_for_its_answer_to_be_written_while_more_questions_come() {
-    let (ours, theirs) = duplex(64 * 1024);
-    let (dialed, accepted) = sessions();
-    let (mut one, mut other) = (start(ours, dialed), start(theirs, accepted));
-    tokio::join!(one.admit(), other.admit());
+    let (mut one, mut other) = connected().await;
     // More than the channel of events holds.
     for _ in 0..20 {
         one.bulk.send(message(3, 10)).await.unwrap();
