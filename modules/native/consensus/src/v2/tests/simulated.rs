@@ -11,7 +11,7 @@ use tenon_api::{BlockNumber, ConsensusEngine, SealAttributes};
 use crate::{
     NativeEngine,
     v2::{
-        extra_of,
+        V2Engine, extra_of,
         testing::{
             Listed,
             network::{EPOCH, GAP, Network},
@@ -28,56 +28,44 @@ fn committed_by_model(network: &Network) -> Option<BlockNumber> {
     })
 }
 
-#[test]
-fn the_engine_agrees_with_a_slow_model_on_random_networks() {
+/// Extends `count` random networks to a height with the engine and with the slow model, which must agree. Then a node that
+/// sees each chain for the first time must accept it too; `check` compares more of it. `TENON_SEED` repeats one network.
+fn compare_with_model(count: usize, height: u64, network_of: fn(u64) -> Network, check: fn(&V2Engine, &Network)) {
     let seeds: Vec<u64> = match std::env::var("TENON_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..12).map(|_| rand::random()).collect(),
+        Err(_) => (0..count).map(|_| rand::random()).collect(),
     };
     let (mut epochs, mut penalised, mut come_backs) = (0, 0, 0);
     for seed in seeds {
         println!("TENON_SEED={seed}");
-        let mut network = Network::random(seed);
-        while network.tip().number < 120 && network.extend() {}
+        let mut network = network_of(seed);
+        while network.tip().number < height && network.extend() {}
         epochs += network.epochs;
         penalised += network.penalised;
         come_backs += network.come_backs;
 
-        // A node that sees the chain for the first time agrees too, and has the same committed block.
         let engine = network.engine();
         for number in 1..=network.tip().number {
             let (header, parent) = (&network.chain[&number].header, &network.chain[&(number - 1)].header);
             engine.verify_header(header, parent, &*network, None).unwrap();
         }
-        assert_eq!(engine.committed(network.tip(), &*network).unwrap(), committed_by_model(&network));
+        check(&engine, &network);
     }
     println!("{epochs} epochs, {penalised} penalties, {come_backs} come-backs");
     assert!(epochs > 4 && penalised > 0, "{epochs} {penalised} {come_backs}");
 }
 
+#[test]
+fn the_engine_agrees_with_a_slow_model_on_random_networks() {
+    compare_with_model(12, 120, Network::random, |engine, network| {
+        assert_eq!(engine.committed(network.tip(), &**network).unwrap(), committed_by_model(network));
+    });
+}
+
 /// Too few blocks, no blocks, parole over several epochs (`docs/spec/upgrades.md` 5), from a height inside the chain on.
 #[test]
 fn penalties_of_the_upgrade_agree_with_a_slow_model_on_random_networks() {
-    let seeds: Vec<u64> = match std::env::var("TENON_SEED") {
-        Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..24).map(|_| rand::random()).collect(),
-    };
-    let (mut epochs, mut penalised, mut come_backs) = (0, 0, 0);
-    for seed in seeds {
-        println!("TENON_SEED={seed}");
-        let mut network = Network::upgraded(seed);
-        while network.tip().number < 200 && network.extend() {}
-        epochs += network.epochs;
-        penalised += network.penalised;
-        come_backs += network.come_backs;
-        let engine = network.engine();
-        for number in 1..=network.tip().number {
-            let (header, parent) = (&network.chain[&number].header, &network.chain[&(number - 1)].header);
-            engine.verify_header(header, parent, &*network, None).unwrap();
-        }
-    }
-    println!("{epochs} epochs, {penalised} penalties, {come_backs} come-backs");
-    assert!(epochs > 4 && penalised > 0, "{epochs} {penalised} {come_backs}");
+    compare_with_model(24, 200, Network::upgraded, |_, _| ());
 }
 
 /// The development network: one masternode, whose own vote is a quorum.
