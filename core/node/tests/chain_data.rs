@@ -38,6 +38,14 @@ impl Imported {
         run(&["import", "--datadir", &self.datadir(), "--genesis", genesis, chain.to_str().unwrap()])
     }
 
+    /// Makes a backup; returns its path, also as text.
+    fn backed_up(&self) -> (PathBuf, String) {
+        let backup = self.path("backup");
+        let name = backup.to_str().unwrap().to_owned();
+        run_well(&["db", "backup", &name, "--datadir", &self.datadir()]);
+        (backup, name)
+    }
+
     /// A genesis file with other rules.
     fn with_rules(&self, changes: &[(&str, Value)]) -> PathBuf {
         let text = fs::read_to_string(tenon_test_data::path("execution-apis/genesis.json")).unwrap();
@@ -178,9 +186,7 @@ fn a_backup_of_a_folder_is_verified_restored_and_continued() {
 #[test]
 fn a_modified_backup_is_refused_and_the_difference_is_named() {
     let chain = Imported::new();
-    let backup = chain.path("backup");
-    let name = backup.to_str().unwrap().to_owned();
-    run_well(&["db", "backup", &name, "--datadir", &chain.datadir()]);
+    let (backup, name) = chain.backed_up();
     let list = backup.join("backup.json");
     let whole = fs::read(&list).unwrap();
     let manifest: Value = serde_json::from_slice(&whole).unwrap();
@@ -244,9 +250,7 @@ fn a_backup_is_not_written_into_the_copied_folder() {
 #[test]
 fn files_of_a_backup_that_are_not_regular_are_named_and_refused_at_once() {
     let chain = Imported::new();
-    let backup = chain.path("backup");
-    let name = backup.to_str().unwrap().to_owned();
-    run_well(&["db", "backup", &name, "--datadir", &chain.datadir()]);
+    let (backup, name) = chain.backed_up();
     let restored = chain.path("restored");
 
     for file in ["db/CURRENT", "genesis.json", "backup.json"] {
@@ -294,9 +298,7 @@ fn files_of_a_backup_that_are_not_regular_are_named_and_refused_at_once() {
 #[test]
 fn a_genesis_file_that_contradicts_the_backup_is_refused_even_if_its_hash_is_listed() {
     let chain = Imported::new();
-    let backup = chain.path("backup");
-    let name = backup.to_str().unwrap().to_owned();
-    run_well(&["db", "backup", &name, "--datadir", &chain.datadir()]);
+    let (backup, name) = chain.backed_up();
     let restored = chain.path("restored");
     let list = backup.join("backup.json");
     let whole: Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
