@@ -63,15 +63,19 @@ const fn order(result: &TraceResult) -> u8 {
 
 /// The tree of calls, as a list.
 fn call_frames(outermost: LibraryFrame) -> Result<Vec<CallFrame>, TraceError> {
-    let mut frames = Vec::new();
-    // Calls that still have to be listed; the next one is last.
+    in_order(outermost, |frame| &mut frame.calls).map(|(depth, frame)| call_frame(depth, frame)).collect()
+}
+
+/// The frames of a tree, each with its depth, and before its inner calls. `calls_of` returns the inner calls of a frame.
+fn in_order<F>(outermost: F, calls_of: fn(&mut F) -> &mut Vec<F>) -> impl Iterator<Item = (u32, F)> {
+    // Frames that still have to be listed; the next one is last.
     let mut left = vec![(0, outermost)];
-    while let Some((depth, mut frame)) = left.pop() {
-        let calls = std::mem::take(&mut frame.calls);
+    std::iter::from_fn(move || {
+        let (depth, mut frame) = left.pop()?;
+        let calls = std::mem::take(calls_of(&mut frame));
         left.extend(calls.into_iter().rev().map(|call| (depth + 1, call)));
-        frames.push(call_frame(depth, frame)?);
-    }
-    Ok(frames)
+        Some((depth, frame))
+    })
 }
 
 fn call_frame(depth: u32, frame: LibraryFrame) -> Result<CallFrame, TraceError> {
@@ -204,14 +208,7 @@ const fn state_gas(gas: &StateGasTrace) -> StateGas {
 
 /// The tree of calls of `erc7562Tracer`, as a list.
 fn validation_frames(outermost: Erc7562Frame) -> Vec<ValidationFrame> {
-    let mut frames = Vec::new();
-    let mut left = vec![(0, outermost)];
-    while let Some((depth, mut frame)) = left.pop() {
-        let calls = std::mem::take(&mut frame.calls);
-        left.extend(calls.into_iter().rev().map(|call| (depth + 1, call)));
-        frames.push(validation_frame(depth, frame));
-    }
-    frames
+    in_order(outermost, |frame| &mut frame.calls).map(|(depth, frame)| validation_frame(depth, frame)).collect()
 }
 
 fn validation_frame(depth: u32, frame: Erc7562Frame) -> ValidationFrame {
