@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_lie_do_no_harm() {
+    fn refuses_a_header_whose_offsets_and_counts_exceed_the_file() {
         let mut bytes = header();
         for at in [32, 40] {
             bytes[at..at + 8].fill(0xff);

@@ -132,7 +132,7 @@ fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_beh
 }
 
 #[test]
-fn a_link_that_is_turned_between_check_and_copy_changes_nothing() {
+fn a_link_that_is_redirected_between_check_and_copy_has_no_effect() {
     for step in ["opened", "checked"] {
         let fixture = CacheFixture::new();
         let (good, evil, link) = (fixture.write("good.so"), fixture.write("evil.so"), fixture.path("link.so"));
@@ -237,7 +237,7 @@ fn a_build_that_comes_back_finds_its_copy_and_what_is_mapped_is_kept() {
 }
 
 #[test]
-fn copies_that_nothing_uses_and_halves_of_copies_go() {
+fn removes_unused_and_unfinished_copies() {
     let fixture = CacheFixture::new();
     let used = fixture.cache.check_and_copy(&fixture.write("good.so"), None).unwrap().copy;
     fixture.cache.check_and_copy(&fixture.write("other.so"), None).unwrap();

@@ -141,7 +141,7 @@ impl PluginStream {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_of_the_next_instance_is_delivered_although_it_equals_one_before() {
+async fn an_item_of_the_next_instance_is_delivered_even_if_it_equals_an_earlier_one() {
     let (mut old, next) = (Instance::ending_after(2), Instance::ending_after(9));
     let mut stream = old.open().await;
 
@@ -200,7 +200,7 @@ async fn the_next_instance_goes_on_within_the_event_at_which_the_old_one_failed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_does_not_end_in_time_is_followed_after_its_last_item() {
+async fn the_next_instance_continues_after_the_last_item_of_one_that_does_not_end_in_time() {
     let (old, next) = (Instance::ending_after(9), Instance::ending_after(9));
     let mut stream = old.open().await;
 
@@ -260,7 +260,7 @@ async fn items_without_position_are_never_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_build_that_marks_no_items_is_followed_after_its_last_event() {
+async fn the_next_instance_continues_after_the_last_event_of_one_that_marks_no_items() {
     let (mut old, next) = (Instance::ending_after(2), Instance::ending_after(9));
     let mut stream = old.open().await;
 
