@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn empties_a_folder_that_was_empty_and_leaves_one_that_was_not() {
+    fn empties_a_folder_that_was_empty_and_keeps_the_files_of_another() {
         let (empty, full) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::write(full.path().join("file"), "x").unwrap();
 

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_the_empty_password_of_a_key_and_none_for_a_new_one() {
+    fn an_empty_file_gives_the_empty_password_but_encrypts_no_new_key() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("passwords");
         std::fs::write(&path, "").unwrap();

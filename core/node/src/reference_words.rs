@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_words_of_no_client_to_claps_guess() {
+    fn unknown_words_get_claps_suggestion() {
         assert_eq!(said(&["run", "--http.prot", "1"]), None);
         assert_eq!(said(&["rnu"]), None);
     }

@@ -98,7 +98,7 @@ fn a_stopped_pool_is_named_in_errors_and_its_dependants_are_notified() {
 }
 
 #[test]
-fn what_cannot_be_stopped_names_its_users() {
+fn parts_that_cannot_be_stopped_list_their_users() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let _node = RunningNode::start_dev(&["--datadir", folder]);

@@ -31,7 +31,7 @@ fn genesis_hash_of(datadir: &str) -> Value {
 }
 
 #[test]
-fn starts_a_public_chain_by_its_name_or_the_references_and_names_and_refuses_another() {
+fn starts_a_public_chain_by_either_of_its_names_and_refuses_another_chain() {
     let nothing = file("nothing.rlp", b"");
     for (name, alias, hash) in PUBLIC {
         let folder = tempfile::tempdir().unwrap();

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_at_the_right_of_their_column() {
+    fn numbers_are_right_aligned() {
         let rows = [["name", "bytes"], ["trie", "7"]].map(|row| row.map(str::to_owned));
 
         assert_eq!(numbers_of_names(&rows), "name  bytes\ntrie      7\n");
