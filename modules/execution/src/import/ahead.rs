@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_block_leaves_what_later_ones_have_too() {
+    fn removing_a_block_keeps_nodes_and_codes_that_later_blocks_have() {
         let mut waiting = waiting();
         let hashes: Vec<B256> = waiting.iter().map(|block| block.header.hash()).collect();
         let [first, second] = [B256::repeat_byte(1), B256::repeat_byte(2)];

@@ -157,7 +157,7 @@ async fn a_block_that_was_written_is_published_and_one_that_was_not_is_refused()
 
 /// The writer takes three of the blocks.
 #[tokio::test]
-async fn of_a_group_the_blocks_that_were_written_are_published_and_the_import_goes_on() {
+async fn the_written_blocks_of_an_interrupted_group_are_published_and_the_import_continues() {
     let fixture = Fixture::at(40);
     fixture.node.chain.take_groups_of(5);
     let mut heads = fixture.node.bus.subscribe::<NewHead>();
