@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn busy_connections_give_way_to_no_address_that_would_hold_as_many() {
+    async fn no_busy_connection_is_closed_for_an_address_that_would_then_have_as_many() {
         let mut connections = Connections::new();
         let busy = [1, 1, 2].map(|address| add(&mut connections, address));
         busy.iter().for_each(|watched| watched.is_busy());

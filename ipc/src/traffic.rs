@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_a_connection_reach_the_sum_in_pieces_and_at_its_end() {
+    fn adds_the_bytes_of_a_connection_to_the_sum_in_pieces_and_at_its_end() {
         let traffic = Arc::new(TransportTraffic::default());
         let mut meter = Meter::new(&traffic);
 

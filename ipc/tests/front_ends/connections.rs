@@ -76,7 +76,7 @@ async fn an_idle_connection_gives_way_to_a_newcomer_also_from_its_own_address() 
 }
 
 #[tokio::test]
-async fn a_connection_at_work_gives_way_to_an_address_with_fewer_and_to_no_other() {
+async fn a_busy_connection_is_closed_only_for_an_address_with_fewer_connections() {
     let (servers, address, service) = start(2).await;
     let _busy = at_work(2, address, &service).await;
     let calls = [service.call_after(0).await, service.call_after(1).await];
@@ -92,7 +92,7 @@ async fn a_connection_at_work_gives_way_to_an_address_with_fewer_and_to_no_other
 }
 
 #[tokio::test]
-async fn a_websocket_gives_way_to_an_address_with_fewer_as_if_it_were_at_work() {
+async fn a_websocket_is_closed_for_an_address_with_fewer_connections_like_a_busy_connection() {
     let (_servers, address, _) = start(2).await;
     let mut first = websocket::Client::connect(address).await;
     first.ask(CALL).await;

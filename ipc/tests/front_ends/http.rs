@@ -264,7 +264,7 @@ async fn large_results_arrive_whole_plain_and_compressed() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_not_utf8_do_no_harm() {
+async fn bodies_that_are_not_utf8_are_repaired_or_refused() {
     let (_servers, address, _) = start(with_limits(HTTP)).await;
     let mut client = Client::connect(address).await;
     let headers = [("Host", "127.0.0.1"), ("Content-Type", "application/json")];
