@@ -28,9 +28,9 @@ const MEMORY_STEP: usize = 64 << 10;
 /// Queue between a connection's calls and its writer, bounded in bytes and counted as its client's memory.
 ///
 /// Answers are always accepted, because a connection whose queue is full starts no further call
-/// ([`Outgoing::has_room`]). Notifications are queued whether or not the client reads: one that finds the queue full
-/// ends the connection, so that a subscriber that never reads costs at most `max` bytes. The queue also counts as full
-/// while the client has no memory left for it.
+/// ([`Outgoing::has_room`]). Notifications are queued even if the client does not read. One that finds the queue full
+/// ends the connection, so a subscriber that never reads costs at most `max` bytes. The queue also counts as full while
+/// the client has no memory left for it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,

@@ -113,8 +113,8 @@ pub(crate) struct Port<S> {
 
 /// Result of checking a request's head.
 ///
-/// Separate from the rest of the answer, because a future that carried the request through every check would have
-/// thousands of bytes that hyper moves for every request.
+/// Separate from the rest of the answer: a future that carried the request through every check would have thousands of
+/// bytes, and hyper moves it for every request.
 pub(crate) enum Step {
     /// The complete answer.
     Done(Answer),

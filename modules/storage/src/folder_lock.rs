@@ -16,8 +16,8 @@ use crate::OpenError;
 /// A lock on the folder, released on drop or at the end of the process. Removing files from the folder does not release
 /// it.
 ///
-/// It also notices that the folder was renamed or replaced: the engine names its files by path, and would write into
-/// the folder that is there now, damaging both.
+/// It also notices that the folder was renamed or replaced. The engine names its files by path, so it would write into
+/// the folder that is there now, and damage both.
 #[derive(Debug)]
 pub(crate) struct FolderLock {
     path: PathBuf,

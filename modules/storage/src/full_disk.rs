@@ -2,8 +2,9 @@
 
 use std::{fs, path::Path};
 
-/// Bytes that must be free before the engine writes again after its disk was full. It waits until its largest memory table
-/// would fit: that of the column that it always creates, which is never used and is opened with this size.
+/// Bytes that must be free before the engine writes again after its disk was full. It waits until its largest memory
+/// table would fit. That table belongs to the column that the engine always creates; the column is never used, and is
+/// opened with this size.
 pub(crate) const SPACE_TO_WRITE: usize = 64 << 20;
 
 /// Whether an error of the engine means that the disk is full. The engine's code for it is not in the bindings; the text is

@@ -122,8 +122,8 @@ impl Importer {
         Ok(InsertOutcome::SideBranch { is_executed: executed.is_some() })
     }
 
-    /// Executes a block of another branch, so that it is refused if it does not match its header, and its state can be
-    /// queried if it does. `None` if that cannot be decided now, for example because its parent's state is missing: the
+    /// Executes a block of another branch. The block is refused if it does not match its header; otherwise its state
+    /// can be queried. `None` if that cannot be decided now, for example because its parent's state is missing. The
     /// block is then stored, and verified when its branch becomes the better one.
     fn execute_side_block(
         &self,

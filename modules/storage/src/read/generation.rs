@@ -20,7 +20,7 @@ const ATTEMPTS: usize = 8;
 /// changes what reads at heights above `t` find, and only those.
 ///
 /// A replacement, in which one batch swaps a branch for another, is an unwind too. It lasts as long as the write of
-/// that batch; readers that begin above the fork wait for its end, and so see the chain before it or after it.
+/// that batch. Readers that begin above the fork wait for its end, so they see the chain before it or after it.
 #[derive(Default)]
 pub(crate) struct Generations {
     generation: AtomicU64,

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Maximum number of values of one criterion that get a cursor each. A criterion with more is not looked up in the
-/// index but checked on every log that the others leave, because cursors hold memory of the engine.
+/// index, because cursors hold memory of the engine. It is checked on every log that the others leave.
 const CURSORS_PER_CRITERION: usize = 256;
 
 /// Logs of one block between two checks for cancellation: a block may have tens of thousands.

@@ -226,8 +226,8 @@ fn put_on_chain(
     Ok(())
 }
 
-/// The transactions that may have been on the chain before: those that did not raise their sender's nonce above their
-/// own, such as the exchange's on native chains. Checking all would cost a read each.
+/// The transactions that may have been on the chain before. Only transactions that did not raise their sender's nonce
+/// above their own can have been, such as the exchange's on native chains. Checking all would cost a read each.
 fn repeatable(commit: &BlockCommit) -> impl Iterator<Item = B256> {
     let mut nonces: Vec<(Address, u64)> =
         commit.accounts.iter().filter_map(|change| Some((change.address, change.account?.nonce))).collect();

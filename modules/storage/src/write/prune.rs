@@ -35,8 +35,8 @@ impl Store {
     }
 }
 
-/// Removes all states before `height`, given that all before its parent are removed: versions that are not read at
-/// `height` or later, and trie nodes that its state superseded.
+/// Removes the state of the parent of `height`; older states must have been removed. Removes versions that are not read
+/// at `height` or later, and trie nodes that the state of `height` superseded.
 fn prune_before(shared: &Shared, height: u64) -> Result<(), StoreError> {
     let mut batch = shared.database.batch();
     meta::set_oldest_state(&mut batch, height)?;
