@@ -65,7 +65,7 @@ pub struct WalletStatus {
 
 impl WalletStatus {
     /// The status for a listing of wallets (`docs/spec/device.md 10.7`).
-    pub fn listed(&self) -> DeviceStatus {
+    pub fn device_status(&self) -> DeviceStatus {
         let Some((Version(major, minor, patch), label)) = &self.identity else { return DeviceStatus::Closed };
         let name = DeviceName { version: [*major, *minor, *patch], label: label.clone() };
         match self.state {

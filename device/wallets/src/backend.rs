@@ -109,7 +109,7 @@ fn listed(url: String, handle: &WalletHandle) -> Wallet {
         url: account_url(&url, path),
     };
     let accounts = accounts.into_iter().map(account).collect();
-    let listed = ListedStatus::Device(status.listed());
+    let listed = ListedStatus::Device(status.device_status());
     let failure = status.failure.map(|error| WalletFailure::Device(error.into()));
     Wallet { status: listed, failure, accounts, url }
 }

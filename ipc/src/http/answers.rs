@@ -73,7 +73,7 @@ pub(super) fn timed_out() -> Answer {
     answer
 }
 
-/// The answer to a client that stopped sending while its call ran. A client that still reads gets it.
+/// The answer to a client that closed its sending direction more than 50 ms before its call ended.
 pub(super) fn client_left() -> Answer {
     refused(StatusCode::BAD_REQUEST, "the call was cancelled, because its client closed its side of the connection")
 }

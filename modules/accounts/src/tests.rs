@@ -439,7 +439,7 @@ impl WalletBackend for ConfirmingWallets {
     }
 
     fn wallets(&self) -> Vec<Wallet> {
-        let status = WalletStatus::Told("waits".to_owned());
+        let status = WalletStatus::Text("waits".to_owned());
         vec![Wallet { url: "extapi://1".to_owned(), status, failure: None, accounts: vec![] }]
     }
 

@@ -96,8 +96,8 @@ fn wallets_are_listed_with_their_accounts_and_two_texts_are_ignored() {
         let failure = Some(WalletFailure::Device(DeviceProblem::Failed("PIN invalid".to_owned())));
         let status = WalletStatus::Device(DeviceStatus::Closed);
         let device = Wallet { url: "trezor://1".to_owned(), status, failure, accounts: vec![] };
-        let failure = Some(WalletFailure::Told("no answer".to_owned()));
-        let status = WalletStatus::Told("not reached".to_owned());
+        let failure = Some(WalletFailure::Text("no answer".to_owned()));
+        let status = WalletStatus::Text("not reached".to_owned());
         let signer = Wallet { url: "extapi:///s".to_owned(), status, failure, accounts: vec![] };
         Ok(vec![Wallet { url, status: WalletStatus::Locked, failure: None, accounts }, device, signer])
     });

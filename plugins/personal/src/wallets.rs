@@ -44,7 +44,7 @@ fn status_text(wallet: &Wallet) -> Cow<'_, str> {
         WalletStatus::Locked => "Locked".into(),
         WalletStatus::Unlocked => "Unlocked".into(),
         WalletStatus::Device(status) => device_status_text(status, wallet.failure.as_ref()).into(),
-        WalletStatus::Told(words) => words.into(),
+        WalletStatus::Text(words) => words.into(),
     }
 }
 

@@ -81,7 +81,7 @@ pub enum WalletStatus {
     /// The status of a hardware wallet. Plugins write its text.
     Device(DeviceStatus),
     /// Status text of an external signer, safe to display.
-    Told(String),
+    Text(String),
 }
 
 /// How far a hardware wallet is open.
@@ -110,7 +110,7 @@ pub enum WalletFailure {
     /// Of a hardware wallet. Plugins write its text.
     Device(DeviceProblem),
     /// Text of an external signer, or why it was not reached; safe to display.
-    Told(String),
+    Text(String),
 }
 
 /// An account of a wallet.

@@ -53,8 +53,8 @@ pub(crate) fn pool_and_account_frames(frames: &mut Frames) {
     };
     let signer = Wallet {
         url: "extapi:///s".to_owned(),
-        status: WalletStatus::Told("not reached".to_owned()),
-        failure: Some(WalletFailure::Told("no answer".to_owned())),
+        status: WalletStatus::Text("not reached".to_owned()),
+        failure: Some(WalletFailure::Text("no answer".to_owned())),
         accounts: vec![],
     };
     frames.request(ListWallets, vec![wallet, device, signer]);

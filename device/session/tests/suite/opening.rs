@@ -32,15 +32,15 @@ fn mine(model: Model) -> DeviceName {
 async fn a_device_without_protection_opens_at_once() {
     for model in Model::ALL {
         let mut held = Held::new(SimulatorSettings { label: Some("mine".into()), ..settings(model) });
-        assert_eq!(held.listed(), DeviceStatus::Closed);
+        assert_eq!(held.device_status(), DeviceStatus::Closed);
 
         open(&mut held, "").await.unwrap();
 
-        assert_eq!(held.listed(), DeviceStatus::Online(mine(model)));
+        assert_eq!(held.device_status(), DeviceStatus::Online(mine(model)));
         assert_eq!(open(&mut held, "").await, Err("wallet already open".into()));
         assert_eq!(held.pin_account().await, Ok(ACCOUNT));
         held.wallet.close().await;
-        assert_eq!(held.listed(), DeviceStatus::Closed);
+        assert_eq!(held.device_status(), DeviceStatus::Closed);
         assert_eq!(held.pin_account().await, Err(DeviceError::Closed));
         open(&mut held, "").await.unwrap();
     }
@@ -52,12 +52,12 @@ async fn a_pin_is_brought_by_the_next_call() {
         let mut held = Held::new(with_pin(model));
 
         assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
-        assert_eq!(held.listed(), DeviceStatus::WaitingForPin(mine(model)));
+        assert_eq!(held.device_status(), DeviceStatus::WaitingForPin(mine(model)));
         assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
         let typed = positions(&held.simulator, "1234").await;
         open(&mut held, &typed).await.unwrap();
 
-        assert_eq!(held.listed(), DeviceStatus::Online(mine(model)));
+        assert_eq!(held.device_status(), DeviceStatus::Online(mine(model)));
         assert_eq!(held.pin_account().await, Ok(ACCOUNT));
     }
 }
@@ -71,7 +71,7 @@ async fn a_wrong_pin_is_sent_once_and_opening_starts_again() {
 
     let failure = held.status.borrow().failure.clone();
     assert!(matches!(&failure, Some(DeviceError::Refused { text, .. }) if text == "PIN invalid"), "{failure:?}");
-    assert_eq!(held.listed(), DeviceStatus::Closed);
+    assert_eq!(held.device_status(), DeviceStatus::Closed);
     assert_eq!(held.simulator.observed().received.iter().filter(|id| **id == 19).count(), 1);
     assert_eq!(open(&mut held, "").await, Err("pin needed".into()));
     // A malformed PIN is not sent at all, because the device would count it as wrong.
@@ -93,7 +93,7 @@ async fn a_passphrase_is_brought_by_the_next_call() {
 
         assert_eq!(open(&mut held, "").await, Err("passphrase needed".into()), "{model}");
         assert_eq!(held.status.borrow().state, OpenState::WaitingForPassphrase);
-        assert!(matches!(held.listed(), DeviceStatus::Online(_)), "{:?}", held.listed());
+        assert!(matches!(held.device_status(), DeviceStatus::Online(_)), "{:?}", held.device_status());
         open(&mut held, "trezor").await.unwrap();
         assert_eq!(held.pin_account().await, Ok(HIDDEN), "{model}");
 

@@ -94,7 +94,7 @@ fn wallet_json(wallet: &Wallet) -> serde_json::Value {
         WalletStatus::Locked => "locked",
         WalletStatus::Unlocked => "unlocked",
         WalletStatus::Device(status) => &device_status_text(status, failure),
-        WalletStatus::Told(text) => text,
+        WalletStatus::Text(text) => text,
     };
     let failure = failure.map(wallet_failure_text);
     let accounts: Vec<_> = wallet.accounts.iter().map(|account| account.address).collect();

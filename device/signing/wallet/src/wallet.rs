@@ -174,8 +174,8 @@ impl WalletBackend for ServiceWallet {
         };
         vec![Wallet {
             url: self.url(),
-            status: WalletStatus::Told(status),
-            failure: known.failure.clone().map(WalletFailure::Told),
+            status: WalletStatus::Text(status),
+            failure: known.failure.clone().map(WalletFailure::Text),
             accounts: known.accounts.iter().map(account).collect(),
         }]
     }

@@ -54,7 +54,7 @@ fn text_without_driver(problem: &DeviceProblem) -> Cow<'_, str> {
 pub fn wallet_failure_text(failure: &WalletFailure) -> Cow<'_, str> {
     match failure {
         WalletFailure::Device(problem) => text_without_driver(problem),
-        WalletFailure::Told(text) => text.into(),
+        WalletFailure::Text(text) => text.into(),
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(device_problem_text(&problem), format!("{driver}{text}"));
             assert_eq!(wallet_failure_text(&WalletFailure::Device(problem)), text);
         }
-        assert_eq!(wallet_failure_text(&WalletFailure::Told("no answer".to_owned())), "no answer");
+        assert_eq!(wallet_failure_text(&WalletFailure::Text("no answer".to_owned())), "no answer");
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub(crate) fn shown_problem(problem: &dyn std::fmt::Display) -> String {
         let (value, dots) = beginning_of(before, MAX_LENGTH);
         let (expected, after) = in_terms_of_json(expected).unwrap_or((expected, ""));
         let (expected, more) = beginning_of(expected, MAX_LENGTH);
+        let (after, _) = beginning_of(after, MAX_LENGTH);
         return [value, dots, ", expected ", expected, more, after].concat();
     }
     if let Some(name) = text.strip_prefix(NO_VARIANT) {

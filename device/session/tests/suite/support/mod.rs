@@ -78,8 +78,8 @@ impl Held {
         self.wallet.derive(DerivationPath::account(0), true, false, &mut NoPerson, &mut never()).await
     }
 
-    pub(crate) fn listed(&self) -> DeviceStatus {
-        self.status.borrow().listed()
+    pub(crate) fn device_status(&self) -> DeviceStatus {
+        self.status.borrow().device_status()
     }
 }
 

@@ -69,7 +69,7 @@ async fn an_endless_answer_is_refused_at_the_length_that_the_method_needs() {
     wallet.scan().await;
 
     assert!(refused.ends_with("it has more than 16384 bytes"), "{refused}");
-    let Some(WalletFailure::Told(failure)) = wallet.wallets().remove(0).failure else { panic!("no failure") };
+    let Some(WalletFailure::Text(failure)) = wallet.wallets().remove(0).failure else { panic!("no failure") };
     assert!(failure.ends_with("it has more than 16384 bytes"), "{failure}");
 }
 
