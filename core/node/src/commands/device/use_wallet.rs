@@ -100,7 +100,7 @@ pub(super) fn path(matches: &ArgMatches) -> DerivationPath {
 
 pub(super) async fn execute_open(matches: &ArgMatches) -> Result<(), Stop> {
     let opened = opened(matches).await?;
-    let text = device_status_text(&opened.status.borrow().listed(), None);
+    let text = device_status_text(&opened.status.borrow().device_status(), None);
     print(format!("{}\n{text}\n", opened.url).as_bytes())
 }
 
