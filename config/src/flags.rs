@@ -69,7 +69,7 @@ fn help(row: &SettingInfo, default: Option<&Value>) -> String {
 }
 
 impl SettingInfo {
-    /// The placeholder of the value in help texts.
+    /// The name of the value shown in help texts.
     fn kind_word(&self) -> &'static str {
         match self.kind {
             "switch" => "BOOL",
