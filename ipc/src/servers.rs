@@ -202,7 +202,7 @@ impl<S: RpcService> Servers<S> {
     pub fn open_socket(&self, settings: SocketSettings) -> Result<(), StartError> {
         let SocketSettings { path, limits } = settings;
         let listener = socket::listen(&path)?;
-        let dispatcher = self.dispatcher(&limits.envelope);
+        let dispatcher = self.dispatcher(&limits.envelope, &self.stop_signals);
         let traffic = Arc::clone(&self.traffic.socket);
         let server = SocketServer { listener, dispatcher, limits, traffic };
         tracing::debug!(endpoint = "socket", path = %path.display(), "front-end listens");
@@ -255,8 +255,9 @@ impl<S: RpcService> Servers<S> {
         &self.traffic
     }
 
-    /// Stops accepting connections and requests, gives running calls `grace` to finish, then drops them, and their
-    /// WebSockets receive the close code 1001. Returns true if all finished.
+    /// Stops accepting connections and requests, and gives running calls `grace` to finish. Those that do not are
+    /// cancelled and answered with an error; then their connections close, WebSockets with the code 1001. Returns true
+    /// if all finished.
     pub async fn stop(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
         let ports = self.sides();
@@ -271,7 +272,7 @@ impl<S: RpcService> Servers<S> {
         let finished = tokio::time::timeout(grace, all_ended(&mut tasks)).await.is_ok();
         if !finished {
             tracing::warn!(?grace, "calls were still running when the front-ends stopped");
-            signals().for_each(|signals| signals.cut.cancel());
+            signals().for_each(StopSignals::cut_calls);
             let _ = tokio::time::timeout(LAST_WRITES, all_ended(&mut tasks)).await;
             tasks.shutdown().await;
         }
@@ -333,34 +334,37 @@ impl<S: RpcService> Servers<S> {
         }
     }
 
-    fn dispatcher(&self, limits: &EnvelopeLimits) -> Dispatcher<S> {
+    fn dispatcher(&self, limits: &EnvelopeLimits, stop_signals: &StopSignals) -> Dispatcher<S> {
         Dispatcher::new(self.service.clone(), limits.clone())
             .with_memory(self.memory.clone())
             .with_turns(self.turns.clone())
+            .with_cut_flag(stop_signals.cut_flag.clone())
     }
 
     fn http_side(&self, settings: HttpSettings, tokens: Option<TokenCheck>) -> HttpSide<S> {
         let rules = &settings.rules;
         warn_if_wide("http", settings.address, rules.cors_origins.iter().chain(&rules.virtual_hosts));
+        let stop_signals = StopSignals::default();
         HttpSide {
             access: ArcSwap::from_pointee(HttpAccess::new(rules, tokens)),
-            dispatcher: self.dispatcher(&settings.limits.envelope),
+            dispatcher: self.dispatcher(&settings.limits.envelope, &stop_signals),
             proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
             health: self.health.clone(),
-            stop_signals: StopSignals::default(),
+            stop_signals,
             traffic: Arc::clone(&self.traffic.http),
         }
     }
 
     fn websocket_side(&self, settings: WebSocketSettings, tokens: Option<TokenCheck>) -> WebSocketSide<S> {
         warn_if_wide("websocket", settings.address, settings.rules.origins.iter());
+        let stop_signals = StopSignals::default();
         WebSocketSide {
             access: Arc::new(ArcSwap::from_pointee(WebSocketAccess::new(&settings.rules, tokens))),
-            dispatcher: self.dispatcher(&settings.limits.envelope),
+            dispatcher: self.dispatcher(&settings.limits.envelope, &stop_signals),
             proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
-            stop_signals: StopSignals::default(),
+            stop_signals,
             traffic: Arc::clone(&self.traffic.websocket),
         }
     }

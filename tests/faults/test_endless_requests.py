@@ -359,3 +359,23 @@ def left_at(node, text, transport, when):
     idle = watch.idle_after(pid, 10)
     assert idle is not None, "the node still runs 10 s after its client has gone"
     return watch.processor_milliseconds(pid) - used, idle * 1000
+
+
+def test_calls_that_outlive_a_stop_get_an_error_and_do_not_delay_it():
+    with Node("dev", *NO_LIMIT, "--grace", "300ms") as node, contextlib.ExitStack() as open_connections:
+        text = wire.request("eth_call", {"to": deploy(node, LOOP), "gas": ENDLESS}, "latest")
+        connections = [open_connections.enter_context(transport(node)) for transport in wire.TRANSPORTS]
+        for connection in connections:
+            connection.send_message(text)
+        time.sleep(0.5)
+        assert not any(connection.has_answer() for connection in connections)
+        begun = time.monotonic()
+        code = node.stop()
+        took = time.monotonic() - begun
+        for connection in connections:
+            answer = wire.code_of(json.loads(connection.receive()))
+            assert answer == (-32000, "the node is stopping"), (connection.name, answer)
+        with pytest.raises(wire.Hung):
+            connections[1].receive()
+    assert (code, connections[1].close_code) == (0, 1001) and took < 5, (code, took)
+    tell("endless", "calls at the end of the grace period of a stop", len(connections), f"-32000 on each, the node ended after {took:.1f} s", "5 s")

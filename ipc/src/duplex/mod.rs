@@ -26,7 +26,7 @@ use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_sdk::Failure;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
-    sync::Semaphore,
+    sync::{Notify, Semaphore},
     task::JoinSet,
 };
 use zeroize::Zeroize as _;
@@ -45,7 +45,7 @@ use crate::{
     exposure::ConnectionExposure,
     idle_timeout::IdleTimeout,
     service::{Notifications as _, Origin, RpcService},
-    stop_signals::StopSignals,
+    stop_signals::{LAST_ANSWERS, StopSignals},
     traffic::{Meter, TransportTraffic},
 };
 
@@ -59,8 +59,10 @@ const CONNECTION_BYTES: usize = 2 * UNCOUNTED_BUFFER + (8 << 10);
 /// Read buffers up to this size belong to the connection; beyond it, they are counted with the message that they hold.
 const UNCOUNTED_BUFFER: usize = 16 << 10;
 
-/// Limits of time and bytes for reading from a refused connection.
+/// Time for which a refused connection is still read.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// Maximum number of bytes that [`linger`] reads.
 const LINGER_BYTES: usize = 64 << 20;
 
 /// Result of decoding received bytes.
@@ -115,6 +117,8 @@ struct Shared<S: RpcService> {
     subscriptions: Subscriptions,
     /// One permit per running call.
     places: Arc<Semaphore>,
+    /// Wakes the running calls at the end of a stop's grace period: they fail then.
+    cut: Notify,
     /// Calls and subscriptions of the connection; `None` once it has ended.
     tasks: Mutex<Option<JoinSet<()>>>,
 }
@@ -173,14 +177,10 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             End::Refuse(goodbye) => Some(goodbye),
             End::Finish(goodbye) => {
                 shared.subscriptions.clear();
-                let all = u32::try_from(self.limits.places()).unwrap_or(u32::MAX);
                 tokio::select! {
                     biased;
                     error = &mut writing => return Err(error),
-                    _ = shared.places.acquire_many(all) => {}
-                    () = self.stop_signals.cut.cancelled() => {
-                        tracing::debug!("connection closed: its calls exceeded their time limit");
-                    }
+                    () = self.all_done(&shared) => {}
                     () = gone() => return Ok(()),
                 }
                 goodbye
@@ -197,9 +197,22 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         }
         if is_refused {
             self.buffer.as_mut().zeroize();
-            linger(&mut reader, std::mem::take(&mut self.buffer)).await;
+            linger(&mut reader, std::mem::take(&mut self.buffer), LINGER).await;
         }
         Ok(())
+    }
+
+    /// Returns once no call is running, or at the end of the grace period: then running calls have failed.
+    async fn all_done(&self, shared: &Shared<S>) {
+        let all = u32::try_from(self.limits.places()).unwrap_or(u32::MAX);
+        tokio::select! {
+            biased;
+            _ = shared.places.acquire_many(all) => return,
+            () = self.stop_signals.cut.cancelled() => {}
+        }
+        tracing::debug!("connection closed: its calls exceeded their time limit");
+        shared.cut.notify_waiters();
+        let _ = tokio::time::timeout(LAST_ANSWERS, shared.places.acquire_many(all)).await;
     }
 
     fn shared(&self) -> Shared<S> {
@@ -213,6 +226,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             traffic: Arc::clone(&self.traffic),
             subscriptions: Subscriptions::new(self.limits.subscriptions),
             places: Arc::new(Semaphore::new(self.limits.places())),
+            cut: Notify::new(),
             tasks: Mutex::new(Some(JoinSet::new())),
         }
     }
@@ -379,9 +393,9 @@ async fn read_before<R: AsyncRead + Unpin>(
     .await
 }
 
-/// Reads for a moment and discards the bytes. If the connection were closed while the other side sends, the system
-/// would discard the goodbye before the other side reads it.
-async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
+/// Reads for up to `time` and wipes the bytes. If the connection were closed while the other side sends, the system
+/// would drop the last message before it is read.
+pub(crate) async fn linger(mut reader: impl AsyncRead + Unpin, mut buffer: BytesMut, time: Duration) {
     let reading = async {
         let mut left = LINGER_BYTES;
         while left > 0 {
@@ -391,9 +405,10 @@ async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
                 Ok(count) if count > 0 => left = left.saturating_sub(count),
                 _ => return,
             }
+            buffer.as_mut().zeroize();
         }
     };
-    let _ = tokio::time::timeout(LINGER, reading).await;
+    let _ = tokio::time::timeout(time, reading).await;
 }
 
 /// Waits until the connection may start another call, then starts it. While it waits, it releases the connection's
@@ -426,8 +441,14 @@ async fn start_call<S: RpcService>(
     if first_poll_of_message(length, pin!(&mut call)).await.is_ready() {
         spare.keep(call);
     } else if let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() {
+        let own = Arc::clone(shared);
         shared.spawn(async move {
-            call.await;
+            tokio::select! {
+                biased;
+                () = &mut call => {}
+                // Polled again, the call fails.
+                () = own.cut.notified() => call.await,
+            }
             drop(place);
         });
     }

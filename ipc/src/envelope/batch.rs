@@ -9,6 +9,7 @@ use std::{borrow::Cow, pin::pin, task::Poll, time::Instant};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_sdk::Failure;
+use tokio_util::sync::ReusableBoxFuture;
 
 use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
@@ -39,11 +40,22 @@ struct Entry<'a, S: RpcService> {
     outcome: Option<Outcome<S>>,
 }
 
-/// A batch that is being answered. `F` is a call that returns its outcome with its index.
-struct Batch<'a, S: RpcService, F> {
+impl<'a, S: RpcService> Entry<'a, S> {
+    fn invalid(id: &'a str) -> Self {
+        Self { id: Some(id), outcome: Some(Outcome::Failed(failures::invalid_request())) }
+    }
+}
+
+/// A call of a batch, which returns its outcome with its index.
+type RunningCall<'a, S> = ReusableBoxFuture<'a, (usize, Outcome<S>)>;
+
+/// A batch that is being answered.
+struct Batch<'a, S: RpcService> {
     entries: Vec<Entry<'a, S>>,
+    /// Number of requests that have entries or need none.
+    read: usize,
     /// Calls that were not done on their first poll.
-    running: FuturesUnordered<F>,
+    running: FuturesUnordered<RunningCall<'a, S>>,
     /// Its turn on the threads that serve connections.
     turn: TaskTurn,
     budget: Budget,
@@ -52,7 +64,13 @@ struct Batch<'a, S: RpcService, F> {
     is_late: bool,
 }
 
-impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
+impl<'a, S: RpcService> Batch<'a, S> {
+    /// Adds the entry of the request at this place.
+    fn add(&mut self, place: usize, entry: Entry<'a, S>) {
+        self.entries.push(entry);
+        self.read = place + 1;
+    }
+
     fn settle(&mut self, index: usize, outcome: Outcome<S>) {
         self.entries[index].outcome = Some(self.budget.charge(outcome));
     }
@@ -84,6 +102,22 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
         }
         self.is_late.then(|| self.budget.charge(Outcome::Failed(failures::timed_out())))
     }
+
+    /// Fails the calls that are not done, and those of the requests that have not been read.
+    fn cut(&mut self, requests: &[RawRequest], text: &'a str) {
+        self.running.clear();
+        let failed = || Some(Outcome::Failed(failures::stopping()));
+        for entry in &mut self.entries {
+            entry.outcome = entry.outcome.take().or_else(failed);
+        }
+        for raw in requests.iter().skip(self.read) {
+            match Request::inspect(raw, text) {
+                Request::Ignored => {}
+                Request::Invalid { id } => self.entries.push(Entry::invalid(id)),
+                Request::Call { id, .. } => self.entries.push(Entry { id, outcome: failed() }),
+            }
+        }
+    }
 }
 
 impl<S: RpcService> Dispatcher<S> {
@@ -107,32 +141,37 @@ impl<S: RpcService> Dispatcher<S> {
                 return Answer::only(Some(Reply::failure_without_request(&failures::out_of_memory(refused))));
             }
         };
-        let turn = self.turns.begin(caller.context.origin().client).await;
-        let (entries, memory, turn) = self.run_batch(text, message, (memory, turn), caller, subscriptions).await;
-        let mut answer = render(entries, turn).await;
+        let mut batch = Batch {
+            entries: Vec::with_capacity(message.items.len()),
+            read: 0,
+            running: FuturesUnordered::new(),
+            turn: self.turns.at_rest(caller.context.origin().client),
+            budget: Budget::new(self.limits.batch_response_bytes, memory),
+            deadline: caller.context.deadline(),
+            is_late: false,
+        };
+        let running = self.run_batch(&mut batch, text, message, caller, subscriptions);
+        if self.cut_flag.until_set(running).await.is_none() {
+            caller.context.cancel();
+            batch.cut(&message.items, text);
+        }
+        let mut answer = render(batch.entries, batch.turn).await;
         if let Some(reply) = &mut answer.reply {
-            reply.memory = memory.finish(reply.len());
+            reply.memory = batch.budget.memory.finish(reply.len());
         }
         answer
     }
 
     async fn run_batch<'a>(
-        &self,
+        &'a self,
+        batch: &mut Batch<'a, S>,
         text: &'a str,
         message: &RawMessage,
-        (memory, turn): (BatchMemory, TaskTurn),
-        caller: &Caller,
-        subscriptions: Option<&Subscriptions>,
-    ) -> (Vec<Entry<'a, S>>, BatchMemory, TaskTurn) {
-        let mut batch = Batch {
-            entries: Vec::with_capacity(message.items.len()),
-            running: FuturesUnordered::new(),
-            turn,
-            budget: Budget::new(self.limits.batch_response_bytes, memory),
-            deadline: caller.context.deadline(),
-            is_late: false,
-        };
-        // Number of calls that were prepared and have not been started.
+        caller: &'a Caller,
+        subscriptions: Option<&'a Subscriptions>,
+    ) {
+        batch.turn.take().await;
+        // Number of calls that have been prepared and not started.
         let mut prepared = 0_usize;
         // The last queried method, cached because batches repeat theirs.
         let mut ahead = (Cow::Borrowed(""), false);
@@ -141,8 +180,7 @@ impl<S: RpcService> Dispatcher<S> {
             let (id, method, params) = match Request::inspect(raw, text) {
                 Request::Ignored => continue,
                 Request::Invalid { id } => {
-                    let outcome = Some(Outcome::Failed(failures::invalid_request()));
-                    batch.entries.push(Entry { id: Some(id), outcome });
+                    batch.add(place, Entry::invalid(id));
                     continue;
                 }
                 Request::Call { id, method, params } => (id, method, params),
@@ -158,7 +196,7 @@ impl<S: RpcService> Dispatcher<S> {
             let index = batch.entries.len();
             let outcome = batch.refusal();
             let is_refused = outcome.is_some();
-            batch.entries.push(Entry { id, outcome });
+            batch.add(place, Entry { id, outcome });
             if is_refused {
                 if batch.turn.is_over(0) {
                     batch.turn.pass().await;
@@ -204,7 +242,6 @@ impl<S: RpcService> Dispatcher<S> {
             }
         }
         batch.finish_all().await;
-        (batch.entries, batch.budget.memory, batch.turn)
     }
 
     /// Passes the next successive calls of one method to the service, and returns their number.

@@ -78,6 +78,11 @@ pub(crate) fn timed_out() -> Failure {
     Failure::limit("request timed out")
 }
 
+/// The call was running at the end of the node's or the front-end's grace period.
+pub(crate) fn stopping() -> Failure {
+    Failure::server("the node is stopping")
+}
+
 pub(crate) fn message_too_large(max: usize) -> Failure {
     Failure::limit(format!("message too large: at most {max} bytes"))
 }

@@ -5,6 +5,7 @@ pub(crate) mod failures;
 mod limits;
 mod raw_message;
 mod reply;
+mod request;
 mod request_id;
 mod scan;
 mod secrets;
@@ -37,8 +38,12 @@ pub(crate) use spare_future::SpareFuture;
 pub(crate) use subscriptions::Subscriptions;
 pub(crate) use turns::{TaskTurn, TaskTurns, first_poll_of_message, work_on_message};
 
-use crate::service::{Caller, Exposure, RawCall, RpcService};
+use crate::{
+    service::{Caller, Exposure, RawCall, RpcService},
+    stop_signals::CutFlag,
+};
 use raw_message::{RawRequest, Span};
+use request::Request;
 use request_id::RequestId;
 use secrets::wiped_text;
 use text::read_string;
@@ -79,6 +84,8 @@ pub struct Dispatcher<S> {
     limits: Arc<EnvelopeLimits>,
     memory: MemoryBudget,
     turns: TaskTurns,
+    /// Set when the grace period of a stop is over: then running calls fail.
+    cut_flag: CutFlag,
 }
 
 /// The text of a message, with its reservation in the memory budget.
@@ -124,16 +131,6 @@ pub(crate) enum Parsed {
     Invalid(scan::SyntaxError),
 }
 
-/// A classified request.
-enum Request<'a> {
-    /// An answer, or a notification that only servers send: dropped.
-    Ignored,
-    /// Not a call.
-    Invalid { id: &'a str },
-    /// A call, or without id a notification.
-    Call { id: Option<&'a str>, method: Cow<'a, str>, params: Option<&'a str> },
-}
-
 /// Outcome of a call.
 enum Outcome<S: RpcService> {
     Json(S::Json),
@@ -147,7 +144,13 @@ enum Outcome<S: RpcService> {
 impl<S: RpcService> Dispatcher<S> {
     /// Creates a dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
-        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded(), turns: TaskTurns::default() }
+        Self {
+            service,
+            limits: Arc::new(limits),
+            memory: MemoryBudget::unbounded(),
+            turns: TaskTurns::default(),
+            cut_flag: CutFlag::default(),
+        }
     }
 
     /// Counts messages, calls and answers in this memory budget.
@@ -160,6 +163,12 @@ impl<S: RpcService> Dispatcher<S> {
     #[must_use]
     pub(crate) fn with_turns(self, turns: TaskTurns) -> Self {
         Self { turns, ..self }
+    }
+
+    /// Fails the running calls once this flag is set. Who sets it also wakes their tasks.
+    #[must_use]
+    pub(crate) fn with_cut_flag(self, cut_flag: CutFlag) -> Self {
+        Self { cut_flag, ..self }
     }
 
     /// A turn for a client's task on the shared threads.
@@ -400,9 +409,17 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => memory,
             Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
         };
-        let Some(deadline) = caller.context.deadline() else { return call.await };
-        let outcome = Box::pin(tokio::time::timeout_at(deadline.into(), call)).await;
-        outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out()))
+        let outcome = match caller.context.deadline() {
+            None => self.cut_flag.until_set(call).await,
+            Some(deadline) => {
+                let timed = self.cut_flag.until_set(Box::pin(tokio::time::timeout_at(deadline.into(), call))).await;
+                timed.map(|outcome| outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out())))
+            }
+        };
+        outcome.unwrap_or_else(|| {
+            caller.context.cancel();
+            Outcome::Failed(failures::stopping())
+        })
     }
 
     async fn call_service(
@@ -514,26 +531,6 @@ impl Drop for SubscriptionGuard<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.subscriptions.remove(id);
-        }
-    }
-}
-
-impl<'a> Request<'a> {
-    /// Classifies a request (`docs/spec/rpc-eth.md` 3.1).
-    fn inspect(raw: &RawRequest, text: &'a str) -> Self {
-        if !raw.is_object {
-            return Self::Invalid { id: "null" };
-        }
-        let id = raw.id.map(|id| id.of(text));
-        let is_usable = |id: &&str| !id.starts_with(['{', '[']);
-        let params = raw.params.map(|params| params.of(text));
-        let method = raw.method_in(text).filter(|method| !method.is_empty());
-        match (method, id) {
-            (Some(method), None) if method.ends_with("_subscription") => Self::Ignored,
-            (Some(method), None) => Self::Call { id: None, method, params },
-            (Some(method), Some(id)) if is_usable(&id) => Self::Call { id: Some(id), method, params },
-            (None, Some(id)) if is_usable(&id) && params.is_none() && raw.has_outcome => Self::Ignored,
-            (_, id) => Self::Invalid { id: id.filter(is_usable).unwrap_or("null") },
         }
     }
 }

@@ -58,14 +58,7 @@ pub(crate) struct TaskTurns {
 }
 
 impl TaskTurns {
-    /// The turn of a batch, once its client has a place.
-    pub(super) async fn begin(&self, client: ClientId) -> TaskTurn {
-        let mut turn = self.at_rest(client);
-        turn.take().await;
-        turn
-    }
-
-    /// The turn of a connection, which takes a place only after it has worked for a slice.
+    /// A turn without a place. A batch takes one before it works, a connection after it has worked for a slice.
     pub(crate) fn at_rest(&self, client: ClientId) -> TaskTurn {
         TaskTurn { turns: self.clone(), client, places: None, held: None, began: None, entries: 1, checked: 0 }
     }
@@ -162,7 +155,8 @@ impl TaskTurn {
         outcome
     }
 
-    async fn take(&mut self) {
+    /// Takes a place, once the client has a free one.
+    pub(super) async fn take(&mut self) {
         self.rest();
         if self.places.is_none() {
             // Without a runtime there are no other tasks.
@@ -196,6 +190,15 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
+
+    impl TaskTurns {
+        /// The turn of a batch.
+        async fn begin(&self, client: ClientId) -> TaskTurn {
+            let mut turn = self.at_rest(client);
+            turn.take().await;
+            turn
+        }
+    }
 
     fn work_for(time: Duration) {
         let begun = Instant::now();

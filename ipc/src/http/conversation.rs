@@ -34,6 +34,8 @@ pub(crate) struct Conversation {
     is_websocket: AtomicBool,
     /// Whether the front-end stops: then an incomplete head is not waited for.
     is_stopping: AtomicBool,
+    /// Whether a request was refused for the stop before its body had arrived.
+    is_cut_short: AtomicBool,
     /// Time limit of the request being answered.
     request: Mutex<IdleTimeout>,
     upgrade: Mutex<Option<Upgrade>>,
@@ -53,6 +55,7 @@ impl Conversation {
             client: ClientId::of_address(peer),
             is_websocket: AtomicBool::new(false),
             is_stopping: AtomicBool::new(false),
+            is_cut_short: AtomicBool::new(false),
             request: Mutex::new(IdleTimeout::new(request)),
             upgrade: Mutex::default(),
             used_buffers: UsedBuffers::default(),
@@ -67,6 +70,16 @@ impl Conversation {
     /// Whether the front-end stops.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Records that a request is refused before its body has arrived.
+    pub(crate) fn cut_short(&self) {
+        self.is_cut_short.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client may still be sending the body of a refused request.
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.is_cut_short.load(Ordering::Relaxed)
     }
 
     /// Marks the connection as a WebSocket. From now on each of its messages counts as activity.

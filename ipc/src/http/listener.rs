@@ -25,11 +25,11 @@ use super::{
 use crate::{
     accept::accept_until,
     connections::{Activity, Admission, Connections, CountedReader},
-    duplex::{Connection, Half, wait_until_write_closed},
+    duplex::{Connection, Half, linger, wait_until_write_closed},
     exposure::ConnectionExposure,
     refusals::Refusals,
     service::{ClientId, RpcService},
-    stop_signals::LAST_WRITES,
+    stop_signals::{LAST_WRITES, LINGER},
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };
@@ -179,14 +179,29 @@ async fn serve<S: RpcService>(
         _ = stopped.next() => {
             conversation.set_stopping();
             connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                result = connection => result,
-                () = signals.cut.cancelled() => return,
+            let ended = tokio::select! {
+                result = connection.as_mut() => Ok(result),
+                // hyper polls the running call, which fails then.
+                () = signals.cut.cancelled() => tokio::time::timeout(LAST_WRITES, connection).await,
+            };
+            match ended {
+                Ok(result) => result,
+                Err(_) => {
+                    tracing::debug!("HTTP connection closed: its client did not read its last answer");
+                    return;
+                }
             }
         }
     };
     if let Err(error) = result {
         tracing::debug!(%error, "HTTP connection ended");
+        return;
+    }
+    if conversation.is_cut_short() {
+        tokio::select! {
+            () = linger(Half(&*stream), BytesMut::new(), LINGER) => {}
+            () = signals.cut.cancelled() => {}
+        }
         return;
     }
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {

@@ -358,6 +358,7 @@ impl<S: RpcService> HttpSide<S> {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
             // hyper polls this again when the stop begins.
             Poll::Pending if conversation.is_stopping() && !is_whole.load(Ordering::Relaxed) => {
+                conversation.cut_short();
                 Poll::Ready(Err(stopping()))
             }
             Poll::Pending if departure.poll_left(context).is_ready() => Poll::Ready(Err(client_left())),

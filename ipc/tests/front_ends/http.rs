@@ -1,6 +1,10 @@
 //! HTTP beyond the recordings: limits, tokens, cancellation, stop.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
 
 use tenon_ipc::{
     EnvelopeLimits, Exposure, HealthReport, HttpLimits, HttpRules, HttpSettings, PortExposure, Servers, Settings,
@@ -362,7 +366,44 @@ async fn stopping_waits_for_calls_only_within_its_grace() {
     let context = service.call_after(0).await;
     assert!(!servers.stop(Duration::from_millis(50)).await);
     assert!(context.is_cancelled());
-    assert!(stuck.await.unwrap().is_none());
+    let answer = stuck.await.unwrap().unwrap();
+    let expected = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32000,\"message\":\"the node is stopping\"}}\n";
+    assert_eq!((answer.status, answer.text().as_str()), (200, expected));
+    assert_eq!(answer.header("connection"), Some("close"));
+}
+
+#[tokio::test]
+async fn a_batch_that_outlives_the_stop_answers_its_finished_calls_and_fails_the_others() {
+    let (servers, address, service) = start(with_limits(HTTP)).await;
+    let call = |id: u32, method: &str| format!(r#"{{"id":{id},"method":"test_{method}"}}"#);
+    let invalid = "7".to_owned();
+    let notification = r#"{"method":"test_echo"}"#.to_owned();
+    let calls = [
+        call(1, "echo"),
+        call(2, "forever"),
+        call(3, "change"),
+        call(4, "echo"),
+        invalid,
+        notification,
+        call(5, "echo"),
+    ];
+    let batch = format!("[{}]", calls.join(","));
+    let client = tokio::spawn(async move { Client::connect(address).await.post(&[], &batch).await });
+    let context = service.call_after(0).await;
+    let begun = Instant::now();
+
+    assert!(!servers.stop(Duration::from_millis(20)).await);
+
+    assert!(begun.elapsed() < Duration::from_secs(5) && context.is_cancelled());
+    let failed = |id| {
+        let error = r#""error":{"code":-32000,"message":"the node is stopping"}"#;
+        format!(r#"{{"jsonrpc":"2.0","id":{id},{error}}}"#)
+    };
+    let done = r#"{"jsonrpc":"2.0","id":1,"result":[]}"#;
+    let invalid = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}"#;
+    let expected = format!("[{done},{},{},{},{invalid},{}]\n", failed(2), failed(3), failed(4), failed(5));
+    assert_eq!(client.await.unwrap().text(), expected);
+    assert_eq!(service.changes.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
@@ -388,6 +429,35 @@ async fn a_connection_without_a_whole_request_does_not_delay_the_stop() {
         let wanted = if number < 3 { "" } else { "HTTP/1.1 503 Service Unavailable\r\n" };
         assert!(answer.starts_with(wanted.as_bytes()) && (number > 2 || answer.is_empty()), "{number}: {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn a_client_that_uploads_while_the_front_end_stops_can_send_everything_and_gets_503() {
+    let (servers, address, _) = start(with_limits(HTTP)).await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let (piece, pieces) = (vec![b' '; 40_000], 50);
+    let length = piece.len() * pieces;
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    client.write_all(head.as_bytes()).await.unwrap();
+    until(|| servers.traffic().http.counted().open == 1).await;
+    // The connection reads what has arrived.
+    take_turns(100).await;
+    let begun = Instant::now();
+    let stopping = tokio::spawn(async move { servers.stop(Duration::from_secs(10)).await });
+    until(|| std::net::TcpStream::connect(address).is_err()).await;
+
+    for _ in 0..pieces {
+        client.write_all(&piece).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 503 Service Unavailable\r\n"), "{answer:?}");
+    drop(client);
+    assert!(stopping.await.unwrap() && begun.elapsed() < Duration::from_secs(5));
 }
 
 #[tokio::test]

@@ -1,7 +1,12 @@
 //! The local socket.
 
-use std::{os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    time::{Duration, Instant},
+};
 
+use tenon_bus::CallContext;
 use tenon_ipc::{EnvelopeLimits, Servers, Settings, SocketLimits, SocketSettings, StartError};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -223,6 +228,33 @@ async fn a_call_beyond_its_time_fails_alone() {
     client.send(r#"{"id":2,"method":"test_echo"}"#).await;
     assert!(client.receive().await.unwrap().contains(r#""id":2"#));
     until(|| service.begun.lock().unwrap()[0].is_cancelled()).await;
+}
+
+#[tokio::test]
+async fn calls_that_outlive_the_stop_are_cancelled_and_answered_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenon.ipc");
+    let service = TestService::default();
+    let servers = try_start(&path, SOCKET, service.clone()).await.unwrap();
+    let mut client = Client::connect(&path).await;
+    client
+        .send(r#"{"id":"a","method":"test_forever"}[{"id":"b","method":"test_forever"}]{"method":"test_forever"}"#)
+        .await;
+    service.call_after(2).await;
+    let begun = Instant::now();
+
+    assert!(!servers.stop(Duration::from_millis(20)).await);
+
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(service.begun.lock().unwrap().iter().all(CallContext::is_cancelled));
+    let failed = |id| {
+        let error = r#""error":{"code":-32000,"message":"the node is stopping"}"#;
+        format!(r#"{{"jsonrpc":"2.0","id":"{id}",{error}}}"#)
+    };
+    let mut answers = [client.receive().await.unwrap(), client.receive().await.unwrap()];
+    answers.sort();
+    assert_eq!(answers, [format!("[{}]", failed("b")), failed("a")]);
+    assert_eq!(client.receive().await, None);
 }
 
 #[tokio::test]

@@ -286,7 +286,7 @@ async fn stopping_finishes_running_calls_and_sends_a_close_frame() {
 }
 
 #[tokio::test]
-async fn a_call_that_outlives_the_stop_is_cancelled_and_its_client_gets_a_close_frame_too() {
+async fn a_call_that_outlives_the_stop_is_cancelled_and_its_client_gets_an_error_and_a_close_frame() {
     let (servers, address, service) = start(WEBSOCKET).await;
     let mut client = Client::connect(address).await;
     client.send(r#"{"id":1,"method":"test_forever"}"#).await;
@@ -295,5 +295,8 @@ async fn a_call_that_outlives_the_stop_is_cancelled_and_its_client_gets_a_close_
     assert!(!servers.stop(Duration::from_millis(50)).await);
 
     assert!(context.is_cancelled());
+    assert!(
+        client.receive().await.unwrap().contains(r#""id":1,"error":{"code":-32000,"message":"the node is stopping"}"#)
+    );
     assert_eq!((client.receive().await, client.close_code), (None, Some(1001)));
 }

@@ -1,0 +1,86 @@
+//! Clients with recent large answers, whose single calls take turns.
+//!
+//! Reading a block of some hundred kilobytes, writing its JSON and passing that to the system takes milliseconds on the
+//! task of its connection. Tokio runs tasks in the order in which they became ready, so hundreds of connections of one
+//! client would delay every other client by seconds. After its first such answer, a client has as many calls at work as
+//! there are threads.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use parking_lot::Mutex;
+use tenon_bus::ClientId;
+
+/// Minimum size of a large answer, in bytes: reading and writing it takes about a millisecond.
+pub(super) const LARGE_ANSWER: usize = 128 << 10;
+
+/// Time after the last large answer of a client during which its calls take turns.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// The clients with recent large answers. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LargeAnswers(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether there are any. The lock is taken only in this case.
+    has_clients: AtomicBool,
+    /// Times of their last large answers. Nothing awaits under the lock.
+    clients: Mutex<HashMap<ClientId, Instant>>,
+}
+
+impl LargeAnswers {
+    /// Records a large answer.
+    pub(super) fn record(&self, client: ClientId, now: Instant) {
+        let mut clients = self.0.clients.lock();
+        clients.retain(|_, last| is_recent(*last, now));
+        clients.insert(client, now);
+        self.0.has_clients.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the client has had a large answer recently. Calls `now` only if any client has had one.
+    pub(super) fn has_recent(&self, client: ClientId, now: impl FnOnce() -> Instant) -> bool {
+        if !self.0.has_clients.load(Ordering::Relaxed) {
+            return false;
+        }
+        let now = now();
+        let mut clients = self.0.clients.lock();
+        match clients.get(&client) {
+            Some(last) if is_recent(*last, now) => return true,
+            Some(_) => clients.retain(|_, last| is_recent(*last, now)),
+            None => {}
+        }
+        self.0.has_clients.store(!clients.is_empty(), Ordering::Relaxed);
+        false
+    }
+}
+
+fn is_recent(last: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(last) < RECENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_counts_for_a_second_after_its_last_large_answer() {
+        let (answers, start) = (LargeAnswers::default(), Instant::now());
+        let (greedy, modest) = (ClientId::from_number(1), ClientId::from_number(2));
+        assert!(!answers.has_recent(greedy, || panic!("the clock is not read")));
+
+        answers.record(greedy, start);
+        answers.record(greedy, start + RECENT / 2);
+
+        assert!(answers.has_recent(greedy, || start + RECENT));
+        assert!(!answers.has_recent(modest, || start + RECENT));
+        assert!(!answers.has_recent(greedy, || start + 2 * RECENT));
+        assert!(!answers.has_recent(greedy, || panic!("the clock is not read")));
+    }
+}
