@@ -49,7 +49,7 @@ impl<'a> Head<'a> {
                 return Err(HeadError::Origins);
             }
         }
-        head.takes_gzip = accepts.is_some_and(|value| memchr::memmem::find(value.as_bytes(), b"gzip").is_some());
+        head.takes_gzip = accepts.is_some_and(|value| takes_gzip(value.as_bytes()));
         if head.host.is_none_or(HeaderValue::is_empty) { Err(HeadError::Hosts) } else { Ok(head) }
     }
 
@@ -68,6 +68,21 @@ impl<'a> Head<'a> {
             .iter()
             .any(|known| kind.eq_ignore_ascii_case(known))
     }
+}
+
+/// Whether a list of content codings contains gzip, with a weight other than 0 (RFC 9110 12.5.3).
+fn takes_gzip(codings: &[u8]) -> bool {
+    let is_gzip = |coding: &[u8]| {
+        let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let name = parts.next().unwrap_or_default();
+        let is_zero = |part: &[u8]| match part {
+            [b'q' | b'Q', b'=', weight @ ..] => weight.iter().all(|byte| matches!(byte, b'0' | b'.')),
+            _ => false,
+        };
+        (name == b"gzip" || name == b"x-gzip") && !parts.any(is_zero)
+    };
+    // Most lists without gzip are decided by the search.
+    memchr::memmem::find(codings, b"gzip").is_some() && codings.split(|byte| *byte == b',').any(is_gzip)
 }
 
 #[cfg(test)]
@@ -138,6 +153,28 @@ mod tests {
             let head = Head::of(request.headers()).unwrap();
             let found = (head.is_json(), head.takes_gzip, head.has_upgrade);
             assert_eq!(found, (is_json, takes_gzip, has_upgrade), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn gzip_is_taken_if_it_is_listed_with_a_weight() {
+        for (codings, is_taken) in [
+            ("gzip", true),
+            ("br;q=1.0, gzip;q=0.8, *;q=0.1", true),
+            ("*;q=0,\tgzip", true),
+            ("x-gzip", true),
+            ("gzip ; q=0.001", true),
+            ("gzip;q=0", false),
+            ("gzip;Q=0.000", false),
+            ("gzip ; q=0. , br", false),
+            ("br, gzip;q=0, *", false),
+            ("gzip2", false),
+            ("*", false),
+            ("*;q=0", false),
+            ("identity", false),
+            ("", false),
+        ] {
+            assert_eq!(takes_gzip(codings.as_bytes()), is_taken, "{codings}");
         }
     }
 

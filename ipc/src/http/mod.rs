@@ -47,8 +47,8 @@ use crate::{
     websocket::{WebSocketLimits, handshake},
 };
 use answers::{
-    Answer, client_left, host_not_allowed, out_of_memory, refused, report, status_only, stopping, timed_out,
-    with_content_encoding,
+    Answer, client_left, host_not_allowed, method_not_allowed, out_of_memory, refused, report, status_only, stopping,
+    timed_out, with_content_encoding,
 };
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
@@ -275,6 +275,8 @@ impl<S: RpcService> HttpSide<S> {
         if !is_root(request) {
             let is_host_allowed = || access.hosts.allow_request(head, request.uri());
             return Verdict::Answered(match (&self.health, request.uri().path(), request.method()) {
+                // Its target has no path.
+                (_, _, &Method::CONNECT) => method_not_allowed(),
                 (Some(_), "/health", &Method::GET) if !is_host_allowed() => host_not_allowed(),
                 (Some(health), "/health", &Method::GET) => report(&health()),
                 _ => refused(StatusCode::NOT_FOUND, "404 page not found"),
@@ -327,10 +329,8 @@ impl<S: RpcService> HttpSide<S> {
         let declared = request.body().size_hint().exact();
         match *method {
             Method::GET if declared == Some(0) => return Verdict::Answered(status_only(StatusCode::OK)),
-            Method::PUT | Method::DELETE => {
-                return Verdict::Answered(refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"));
-            }
-            _ => {}
+            Method::POST | Method::GET | Method::HEAD | Method::OPTIONS | Method::PATCH => {}
+            _ => return Verdict::Answered(method_not_allowed()),
         }
         if let Some(length) = declared.filter(|length| *length > self.limits.body_bytes as u64) {
             let text = format!("content length too large ({length}>{})", self.limits.body_bytes);

@@ -461,6 +461,54 @@ async fn a_client_that_uploads_while_the_front_end_stops_can_send_everything_and
 }
 
 #[tokio::test]
+async fn methods_that_are_not_served_are_refused_with_the_served_ones() {
+    let (_servers, address, _) = start(with_limits(HTTP)).await;
+    let json = [("Content-Type", "application/json")];
+    let call = r#"{"id":1,"method":"test_echo"}"#.as_bytes();
+    for (method, target) in [("PUT", "/"), ("DELETE", "/"), ("TRACE", "/"), ("BREW", "/"), ("CONNECT", "a.example:443")]
+    {
+        for body in [Some(call), None] {
+            let answer = Client::connect(address).await.request(method, target, &json, body).await;
+            assert_eq!((answer.status, answer.text().as_str()), (405, "method not allowed\n"), "{method}");
+            assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS, PATCH, POST"), "{method}");
+        }
+    }
+    for method in ["GET", "OPTIONS", "PATCH", "POST"] {
+        let answer = Client::connect(address).await.request(method, "/", &json, Some(call)).await;
+        assert_eq!(answer.status, 200, "{method}");
+    }
+}
+
+#[tokio::test]
+async fn gzip_is_not_used_if_the_client_refuses_it() {
+    let (_servers, address, _) = start(with_limits(HTTP)).await;
+    let mut client = Client::connect(address).await;
+    for (codings, used) in [("gzip;q=0", None), ("*;q=0", None), ("identity", None), ("gzip;q=0.5", Some("gzip"))] {
+        let answer = client.post(&[("Accept-Encoding", codings)], r#"{"id":1,"method":"test_echo"}"#).await;
+        assert_eq!(answer.header("content-encoding"), used, "{codings}");
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_of_an_impossible_size_ends_the_connection() {
+    let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HTTP };
+    let (_servers, address, _) = start(with_limits(limits)).await;
+    let head =
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let call = r#"{"id":1,"method":"test_echo"}"#;
+    // A size that fits 64 bits is that of a chunk whose rest does not arrive in time.
+    for (size, status) in [("10000000000000000", 400), ("ffffffffffffffffff", 400), ("ffffffffffffffff", 503)] {
+        let mut client = Client::connect(address).await;
+        client.send(format!("{head}{size}\r\n{call}\r\n0\r\n\r\n").as_bytes()).await;
+
+        let answer = client.answer(false).await.map(|answer| answer.status);
+
+        assert_eq!(answer, Some(status), "{size}");
+        assert!(client.answer(false).await.is_none(), "{size}");
+    }
+}
+
+#[tokio::test]
 async fn a_port_in_use_is_named() {
     let (_servers, address, _) = start(http_settings(&[])).await;
     let settings =
