@@ -25,6 +25,9 @@ pub enum Origin {
     /// A flag, with its dashes.
     #[display("flag {_0}")]
     Flag(String),
+    /// An argument without dashes, by its name in the help text.
+    #[display("argument {_0}")]
+    Argument(&'static str),
 }
 
 /// An invalid setting. Every text names the source, the key, and the correction.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tenon_api::{B256, ChainReader as _};
 use tenon_chain::{Genesis, GenesisError};
+use tenon_chain::genesis::FormError;
 use tenon_config::DatabaseSettings;
 use tenon_storage::{Store, StoreOptions};
 
@@ -124,7 +125,7 @@ impl Manifest {
     /// As [`Manifest::read`].
     pub(crate) fn parse(source: Source<'_>, text: &[u8]) -> Result<Self, Stop> {
         let (kind, refused) = (source.kind, |problem: &dyn fmt::Display| source.not_whole(problem));
-        let form: Form = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+        let form: Form = serde_json::from_slice(text).map_err(|error| refused(&FormError::from(&error)))?;
         let known = tenon_storage::FORMAT;
         if form.backup > FORM || form.database_format > known {
             return Err(Stop::DataFolder(format!(
@@ -135,7 +136,7 @@ impl Manifest {
                 form.database_format
             )));
         }
-        let manifest: Self = serde_json::from_slice(text).map_err(|error| refused(&error))?;
+        let manifest: Self = serde_json::from_slice(text).map_err(|error| refused(&FormError::from(&error)))?;
         if manifest.files.len() > MAX_FILES {
             return Err(refused(&format_args!("it lists more than {MAX_FILES} files")));
         }

@@ -47,8 +47,9 @@ impl ChosenGenesis {
 
     fn refusal(&self, error: &GenesisError) -> Stop {
         let Some(file) = &self.file else { return Stop::Usage(error.to_string()) };
-        let file = file.display();
-        Stop::Usage(format!("genesis file {file}: {error}; `tenon genesis verify {file}` checks all of it"))
+        let (file, text) = (file.display(), error.to_string());
+        let problem = text.strip_prefix("genesis file: ").unwrap_or(&text);
+        Stop::Usage(format!("genesis file {file}: {problem}; `tenon genesis verify {file}` checks all of it"))
     }
 }
 

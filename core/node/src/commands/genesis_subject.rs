@@ -29,13 +29,15 @@ impl Subject {
     /// Reads a genesis file, or the one of a public network.
     ///
     /// # Errors
-    /// [`Stop::Usage`] for the name of a development network; [`Stop::Failure`] if the genesis can't be read.
+    /// [`Stop::Usage`] for the name of a development network, and if the file can't be read; [`Stop::Failure`] if it is
+    /// not a genesis file.
     pub(super) fn read(name: &str) -> Result<Self, Stop> {
-        let origin = Origin::Flag("NAME|FILE".into());
+        let origin = Origin::Argument("NAME|FILE");
         let wrong = |error: &dyn std::fmt::Display| Stop::Failure(format!("{name}: {error}"));
+        let unread = |error: &std::io::Error| Stop::Usage(format!("{name}: {error}"));
         let (text, network) = match Network::by_name(name, &origin)? {
             Network::Public(own) => (public_genesis(own)?, PublicNetwork::by_name(own)),
-            Network::File(path) => (bounded_file::genesis(path.as_ref()).map_err(|error| wrong(&error))?, None),
+            Network::File(path) => (bounded_file::genesis(path.as_ref()).map_err(|error| unread(&error))?, None),
             Network::Dev => {
                 return Err(Stop::Usage(
                     "the genesis of a development network depends on its settings; `tenon dev --datadir DIR` writes \

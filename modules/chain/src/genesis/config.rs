@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::GenesisError;
+use super::form::{FormError, message_of};
 use crate::spec::SpecFamily;
 
 /// A family of chains whose genesis files can be read.
@@ -64,7 +65,33 @@ impl<'a> ConfigText<'a> {
     /// # Errors
     /// [`GenesisError::Json`] if `config` is not an object.
     pub fn members(&self) -> Result<BTreeMap<String, &'a RawValue>, GenesisError> {
-        Ok(serde_json::from_str(self.config)?)
+        serde_json::from_str(self.config).map_err(|error| self.wrong(&error))
+    }
+
+    /// Checks that a member has the form of `T`, if the file has it.
+    ///
+    /// # Errors
+    /// [`GenesisError::Config`] with the position of the first wrong value in the file.
+    pub fn check_member<T: DeserializeOwned>(&self, member: &str) -> Result<(), GenesisError> {
+        let Some(value) = self.members()?.remove(member) else { return Ok(()) };
+        let Err(error) = serde_json::from_str::<T>(value.get()) else { return Ok(()) };
+        let (line, column) = self.place_of_error(value.get(), &error);
+        Err(GenesisError::Config { member: member.to_owned(), message: message_of(&error), line, column })
+    }
+
+    /// The error for `config` as a whole.
+    fn wrong(&self, error: &serde_json::Error) -> GenesisError {
+        let (line, column) = self.place_of_error(self.config, error);
+        GenesisError::Json(FormError { message: format!("config: {}", message_of(error)), line, column })
+    }
+
+    /// Line and column in the file of an error in one of its parts.
+    fn place_of_error(&self, part: &str, error: &serde_json::Error) -> (usize, usize) {
+        let (line, column) = self.place_of(part);
+        match error.line() {
+            ..=1 => (line, column + error.column().saturating_sub(1)),
+            lines => (line + lines - 1, error.column()),
+        }
     }
 
     /// Parses `config`; an error names the member and its position in the whole file.
@@ -82,17 +109,19 @@ impl<'a> ConfigText<'a> {
             let Err(error) = serde_json::to_string(&alone).and_then(|text| serde_json::from_str::<T>(&text)) else {
                 continue;
             };
-            let text = error.to_string();
-            let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
             let (line, column) = self.place(value);
-            return Err(GenesisError::Config { member: name, message, line, column });
+            return Err(GenesisError::Config { member: name, message: message_of(&error), line, column });
         }
-        Err(error.into())
+        Err(self.wrong(&error))
     }
 
     /// Line and column, from 1, of a member's value in the file.
     pub fn place(&self, value: &RawValue) -> (usize, usize) {
-        let start = (value.get().as_ptr() as usize).saturating_sub(self.file.as_ptr() as usize);
+        self.place_of(value.get())
+    }
+
+    fn place_of(&self, part: &str) -> (usize, usize) {
+        let start = (part.as_ptr() as usize).saturating_sub(self.file.as_ptr() as usize);
         let before = self.file.get(..start).unwrap_or_default();
         let line = before.iter().filter(|byte| **byte == b'\n').count();
         let column = before.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);

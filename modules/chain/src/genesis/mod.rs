@@ -2,6 +2,7 @@
 
 mod config;
 mod file;
+mod form;
 mod lenient;
 mod schedule;
 
@@ -20,6 +21,7 @@ use crate::spec::{ChainSpec, Fork};
 use crate::trie::{TrieError, update_state_trie};
 pub use config::{ConfigText, FamilyConfig, GenesisFamily, GenesisMembers};
 use file::{ConfigFile, GenesisFile};
+pub use form::FormError;
 pub use lenient::{LenientAddress, Number64};
 
 /// SHA-256 of empty input: the requests hash of a block without requests.
@@ -32,9 +34,9 @@ const DEFAULT_DIFFICULTY: u64 = 131_072;
 /// Why a genesis file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GenesisError {
-    /// The text is not JSON, or a member has the wrong form. The error names line and column.
+    /// The text is not JSON, or a member has the wrong form.
     #[error("genesis file: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(FormError),
     /// A member of `config` has the wrong form.
     #[error("genesis file: config.{member}: {message} at line {line} column {column}")]
     Config {
@@ -228,6 +230,12 @@ impl Genesis {
             .map(|account| (keccak256(&account.code), account.code.clone()))
             .collect();
         codes.into_iter().collect()
+    }
+}
+
+impl From<serde_json::Error> for GenesisError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(FormError::from(&error))
     }
 }
 

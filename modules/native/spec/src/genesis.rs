@@ -7,7 +7,7 @@ use tenon_chain::spec::SpecFamily;
 use tenon_chain::{Genesis, GenesisError};
 
 use crate::heights::FileHeights;
-use crate::settings::{FileContracts, FileRules};
+use crate::settings::{EngineFile, FileContracts, FileRules};
 use crate::{NativeConfigError, NativeSettings};
 
 /// Reads the genesis file of a native chain, or of a chain with Ethereum's rules. Unknown members are ignored, except
@@ -29,6 +29,7 @@ impl GenesisFamily for NativeFamily {
         if !file.is_native() {
             return Ok(None);
         }
+        config.check_member::<EngineFile>("XDPoS")?;
         refuse_unknown_rules(config)?;
         Ok(Some(Box::new(file)))
     }

@@ -453,7 +453,7 @@ struct NetworkFile {
 /// The `XDPoS` member. All its members are rules, so an unknown member is refused.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct EngineFile {
+pub(crate) struct EngineFile {
     #[serde(default)]
     period: u64,
     #[serde(default)]

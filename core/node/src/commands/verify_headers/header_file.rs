@@ -61,7 +61,7 @@ struct Recorded {
 
 /// One JSON value of a file.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected an object with `rlp`, or an array of such objects")]
 enum Entry {
     One(Recorded),
     Many(Vec<Recorded>),

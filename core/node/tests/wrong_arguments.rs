@@ -1,0 +1,63 @@
+//! Wrong arguments: the exit code (`docs/command-line.md`), and that the error names the argument and the expected form.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+mod support;
+
+use std::fs;
+
+use support::{run, text};
+
+/// Standard error of a command in a folder that must be refused with this exit code.
+fn refused(code: i32, arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let said = text(&output.stderr).trim().to_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    said
+}
+
+#[test]
+fn a_genesis_that_is_unknown_or_cannot_be_read_is_named() {
+    let said = refused(2, &["genesis", "show", "nosuch"]);
+    assert!(said.starts_with("tenon: argument NAME|FILE: unknown network `nosuch`; use `mainnet`"), "{said}");
+    for place in ["./nosuch.json", "/"] {
+        let said = refused(2, &["genesis", "verify", place]);
+        assert!(said.starts_with(&format!("tenon: {place}: ")), "{said}");
+    }
+}
+
+#[test]
+fn errors_about_a_genesis_file_name_the_place_and_no_types_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("genesis.json");
+    let account = r#""0000000000000000000000000000000000000001""#;
+    let array = "an array instead of an object";
+    for (content, problem) in [
+        ("[]", format!("{array} at line 1 column 2")),
+        ("5", "invalid type: integer `5`, expected an object at line 1 column 1".to_owned()),
+        ("{\"config\":\n []}", format!("config: {array} at line 2 column 2")),
+        ("{\"config\":{},\n\"alloc\":[]}", format!("{array} at line 2 column 8")),
+        (&format!("{{\"config\":{{}},\"alloc\":{{{account}:[]}}}}")[..], format!("{array} at line 1 column 67")),
+        (
+            "{\"config\":{\"blobSchedule\":{\"cancun\":[]}}}",
+            format!("config.blobSchedule: {array} at line 1 column 27"),
+        ),
+        ("{\"config\":{\n\"XDPoS\":[]}}", format!("config.XDPoS: {array} at line 2 column 10")),
+        (
+            "{\"config\":{\"XDPoS\":{\n\"gap\":\"x\"}}}",
+            "config.XDPoS: invalid type: string \"x\", expected a whole number at line 2 column 9".to_owned(),
+        ),
+    ] {
+        fs::write(&path, content).unwrap();
+        let path = path.to_str().unwrap();
+
+        let said = refused(1, &["genesis", "verify", path]);
+
+        assert_eq!(said, format!("tenon: {path}: genesis file: {problem}"), "{content}");
+    }
+    fs::write(&path, "[]").unwrap();
+    let path = path.to_str().unwrap();
+    let data = folder.path().join("data");
+    let said = refused(2, &["import", "--genesis", path, "--datadir", data.to_str().unwrap(), "/dev/null"]);
+    assert!(said.starts_with(&format!("tenon: genesis file {path}: {array} at line 1 column 2; ")), "{said}");
+}
