@@ -68,6 +68,20 @@ impl OutputFile {
         }
         Ok(Self::Regular { path, replaces: found.is_some() })
     }
+
+    /// Checks that the folder of a regular file exists.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] naming the file.
+    pub(crate) fn require_folder(&self) -> Result<(), Stop> {
+        match self {
+            Self::Regular { path, .. } if path.parent().is_some_and(|folder| !folder.is_dir()) => {
+                let path = path.display();
+                Err(Stop::Usage(format!("{path}: its folder does not exist; create it, or give another file")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Why a file that is not regular can't be written to, if so.

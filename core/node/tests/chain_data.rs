@@ -79,6 +79,9 @@ fn other_rules_below_the_head_are_refused_by_fork_and_height_until_the_chain_is_
     }
     assert_eq!(fs::read(chain.path("data/genesis.json")).unwrap(), kept, "the folder keeps its own genesis file");
 
+    let above = run(&["db", "unwind", "99", "--datadir", &chain.datadir()]);
+    assert_eq!(above.status.code(), Some(2));
+    assert!(text(&above.stderr).contains("there is no block 99; the chain has 0 to "));
     run_well(&["db", "unwind", "24", "--datadir", &chain.datadir()]);
     assert_eq!(chain.import(&other).status.code(), Some(3), "block 24 was made under the rules before");
     run_well(&["db", "unwind", "23", "--datadir", &chain.datadir()]);

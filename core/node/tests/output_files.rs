@@ -75,6 +75,8 @@ fn an_export_replaces_files_only_on_request() {
         ["genesis.json", "db/CURRENT"].map(|name| fs::read(chain.path("data").join(name)).unwrap()).into();
     assert_eq!(before, after);
     assert!(chain.refusal(&chain.text("data"), &["--overwrite"]).contains("it is a folder; give a file in it"));
+    let missing = chain.refusal(&chain.text("missing/chain.rlp"), &[]);
+    assert!(missing.ends_with("chain.rlp: its folder does not exist; create it, or give another file\n"), "{missing}");
 }
 
 #[test]

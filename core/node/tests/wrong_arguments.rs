@@ -17,6 +17,31 @@ fn refused(code: i32, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn values_of_the_wrong_form_are_named_with_the_expected_one() {
+    let number = "expected a whole number";
+    let address = "expected an address: 40 hexadecimal digits";
+    let hash = "expected a hash: 64 hexadecimal digits";
+    for (arguments, words) in [
+        (&["db", "unwind", "x"][..], number),
+        (&["export", "-", "latest"], number),
+        (&["verify-headers", "--threads", "x", "-"], number),
+        (&["verify-headers", "--threads", "70000", "-"], "the number is too large"),
+        (&["account", "new", "--password-fd", "x"], number),
+        (&["device", "accounts", "--count", "0"], "expected a whole number from 1 to 1000"),
+        (&["device", "simulate", "--port", "x"], number),
+        (&["signer", "show", "--socket", "s", "x"], number),
+        (&["signer", "audit", "show", "log", "--request", "x"], number),
+        (&["account", "update", "0x12"], address),
+        (&["signer", "policy", "explain", "p", "--client", "c", "--account", "x", "--message", "m"], address),
+        (&["genesis", "verify", "mainnet", "--expect", "0x12"], hash),
+        (&["snapshot", "verify", "place", "--trust-hash", "5"], hash),
+    ] {
+        let said = refused(2, arguments);
+        assert!(said.contains("invalid value") && said.contains(words), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn a_genesis_that_is_unknown_or_cannot_be_read_is_named() {
     let said = refused(2, &["genesis", "show", "nosuch"]);
     assert!(said.starts_with("tenon: argument NAME|FILE: unknown network `nosuch`; use `mainnet`"), "{said}");

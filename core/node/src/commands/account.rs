@@ -14,6 +14,7 @@ use tenon_config::{Layers, Resolved, SettingInfo, Settings};
 use tenon_ipc_client::{PersonalClient as _, SecretParams};
 use tenon_sdk::error_texts::account_refusal_text;
 
+use crate::commands::argument_values::{address, whole_number};
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::family::{family_of, read_genesis};
@@ -63,7 +64,7 @@ pub(crate) fn definition() -> Command {
             .long("password-fd")
             .value_name("NUMBER")
             .help("Read passwords from this open file descriptor")
-            .value_parser(value_parser!(u32))
+            .value_parser(whole_number::<u32>)
             .conflicts_with("accounts.password")
     };
     let complete = |command: Command| {
@@ -84,12 +85,6 @@ fn is_wanted(row: &SettingInfo) -> bool {
     const KEYS: [&str; 6] =
         ["datadir", "ipc.path", "accounts.keystore", "accounts.lightkdf", "accounts.password", "accounts.memory"];
     KEYS.contains(&row.key)
-}
-
-/// An address with `0x`, `xdc` or neither.
-fn address(text: &str) -> Result<Address, String> {
-    let digits = text.strip_prefix("xdc").unwrap_or(text);
-    digits.parse().map_err(|_| "expected an address: 40 hexadecimal digits".to_owned())
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {

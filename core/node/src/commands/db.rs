@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use indicatif::HumanBytes;
 use serde_json::json;
 use tenon_api::{BlockNumber, ChainReader as _};
@@ -15,6 +15,7 @@ use tenon_execution::Importer;
 use tenon_storage::{Mode, Store, VerifyProgress, VerifyStage};
 
 use crate::command_line::{self, is_database_setting};
+use crate::commands::argument_values::whole_number;
 use crate::commands::columns::numbers_of_names;
 use crate::commands::{db_backup, print};
 use crate::data_folder::DataFolder;
@@ -36,7 +37,7 @@ pub(crate) fn definition() -> Command {
     let with_settings =
         |command| tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir", &[]);
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object");
-    let number = Arg::new("number").value_name("N").required(true).value_parser(value_parser!(u64));
+    let number = Arg::new("number").value_name("N").required(true).value_parser(whole_number::<u64>);
     Command::new("db")
         .about("Inspect, check, unwind or back up the database; the node must be stopped, except for a backup")
         .after_help(EXAMPLES)
@@ -277,6 +278,9 @@ fn unwind(chain: &OpenedChain, number: u64) -> Result<(), Stop> {
     let writer = Arc::new(chain.store.take_writer()?);
     let importer = Importer::new(chain.family.execution(), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let before = chain.store.head().header.number;
+    if number > before {
+        return Err(Stop::Usage(format!("there is no block {number}; the chain has 0 to {before}")));
+    }
     importer.set_head(BlockNumber(number)).map_err(Stop::failure)?;
     chain.store.flush()?;
     let head = chain.store.head();

@@ -4,12 +4,13 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use tenon_api::ChainReader as _;
 use tenon_config::Layers;
 
 use crate::chain_files::Blocks;
 use crate::command_line::{self, is_database_setting};
+use crate::commands::argument_values::whole_number;
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
 use crate::output_file::{self, OutputFile};
@@ -24,7 +25,7 @@ Examples:
 
 pub(crate) fn definition() -> Command {
     let number = |id: &'static str, name: &'static str, help: &'static str| {
-        Arg::new(id).value_name(name).value_parser(value_parser!(u64)).help(help)
+        Arg::new(id).value_name(name).value_parser(whole_number::<u64>).help(help)
     };
     let command = Command::new("export")
         .about("Write blocks of the data folder to a file that `tenon import` and go-ethereum read")
@@ -49,6 +50,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     logging::start(&resolved.settings.log)?;
     let name = matches.get_one::<String>("file").map_or("-", String::as_str);
     let output = OutputFile::named(Path::new(name), matches.get_flag("overwrite"), &OwnPaths::of(&resolved.settings))?;
+    output.require_folder()?;
     let chain = OpenedChain::open_existing(&resolved.settings)?;
     let head = chain.store.head().header.number;
     let first = matches.get_one::<u64>("first").copied().unwrap_or(0);

@@ -1,8 +1,9 @@
 //! `tenon genesis`: examines a genesis file without a data folder.
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use tenon_api::B256;
 
+use super::argument_values::hash;
 use super::genesis_subject::Subject;
 use super::{genesis_checks, genesis_page};
 use crate::commands::print;
@@ -26,7 +27,7 @@ pub(crate) fn definition() -> Command {
     let expect = Arg::new("expect")
         .long("expect")
         .value_name("HASH")
-        .value_parser(value_parser!(B256))
+        .value_parser(hash)
         .help("Expected hash of block 0; for a public network it is built in");
     Command::new("genesis")
         .about("Check a genesis file, or print block 0 and the rules of a network")

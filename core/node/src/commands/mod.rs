@@ -1,6 +1,7 @@
 //! The subcommands: each file defines and implements one.
 
 pub(crate) mod account;
+mod argument_values;
 mod columns;
 pub(crate) mod completions;
 pub(crate) mod config;

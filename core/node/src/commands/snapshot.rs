@@ -10,6 +10,7 @@ use tenon_config::{Layers, Settings, add_flags};
 use crate::backup::Manifest;
 use crate::checkpoints;
 use crate::command_line::{self, is_database_setting};
+use crate::commands::argument_values::hash;
 use crate::commands::{db_backup, print};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
@@ -25,7 +26,7 @@ Examples:
   tenon snapshot restore monday.tar.gz --trust-hash 0x…  start a data folder from it if its head has this hash";
 
 pub(crate) fn definition() -> Command {
-    let trust = Arg::new("trust-hash").long("trust-hash").value_name("HASH").value_parser(value_parser!(B256)).help(
+    let trust = Arg::new("trust-hash").long("trust-hash").value_name("HASH").value_parser(hash).help(
         "Expected hash of the head, from a source that you trust; replaces the check of the certificate in the \
             head",
     );

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::json;
 use tenon_config::{Network, Origin};
 use tenon_native_consensus::{HeaderVerifier, VerificationLevel};
 
 use self::header_file::HeaderFile;
 use super::import::chain_file::ChainFile;
+use crate::commands::argument_values::whole_number;
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::family::{PublicNetwork, read_genesis};
@@ -47,7 +48,7 @@ pub(crate) fn definition() -> Command {
             Arg::new("threads")
                 .long("threads")
                 .value_name("NUMBER")
-                .value_parser(value_parser!(u16))
+                .value_parser(whole_number::<u16>)
                 .default_value("0")
                 .help("Number of threads; 0 means one per core"),
         )

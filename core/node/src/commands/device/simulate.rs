@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::reach::url;
 use crate::bounded_file;
+use crate::commands::argument_values::whole_number;
 use crate::commands::print;
 use crate::exit::Stop;
 
@@ -40,7 +41,7 @@ pub(super) fn definition() -> Command {
                 "UDP port; the debug link uses the next one; 0 chooses two free ports [default: \
                 21324]",
             )
-            .value_parser(value_parser!(u16)),
+            .value_parser(whole_number::<u16>),
             value("mnemonic", "FILE", "Read the mnemonic from this file [default: twelve times `all`]")
                 .value_parser(value_parser!(PathBuf)),
             flag("empty", "Start as a device without a seed").conflicts_with("mnemonic"),

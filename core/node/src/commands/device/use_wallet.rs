@@ -1,7 +1,7 @@
 //! `tenon device open`, `accounts` and `show-address`; opens the wallet for `sign`.
 
 use alloy_primitives::Address;
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command};
 use futures_util::future::BoxFuture;
 use tenon_config::DeviceSettings;
 use tenon_device_session::{DerivationPath, DeviceError, Timeouts, Wallet, WalletStatus};
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::person::{TerminalPerson, passphrase_argument};
 use super::reach::{choose, device_argument, udp_argument, url};
+use crate::commands::argument_values::whole_number;
 use crate::commands::print;
 use crate::exit::Stop;
 
@@ -34,12 +35,20 @@ pub(super) fn open() -> Command {
     with_wallet(Command::new("open").about("Enter PIN and passphrase, and print the features of the device"))
 }
 
+/// A number of addresses.
+fn count(text: &str) -> Result<u64, String> {
+    match whole_number(text)? {
+        count @ 1..=MAX_COUNT => Ok(count),
+        _ => Err(format!("expected a whole number from 1 to {MAX_COUNT}")),
+    }
+}
+
 pub(super) fn accounts() -> Command {
     let count = Arg::new("count")
         .long("count")
         .value_name("NUMBER")
         .default_value("1")
-        .value_parser(value_parser!(u64).range(1..=MAX_COUNT))
+        .value_parser(count)
         .help("Number of addresses");
     with_wallet(Command::new("accounts").about("Print the first addresses, with their paths")).arg(count)
 }

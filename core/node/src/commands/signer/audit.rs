@@ -8,6 +8,7 @@ use serde_json::Value;
 use tenon_signing_audit::{AuditError, Line, files, read_file, verify};
 use tenon_signing_policy::DisplayText;
 
+use crate::commands::argument_values::whole_number;
 use crate::commands::print;
 use crate::exit::Stop;
 
@@ -22,7 +23,7 @@ pub(super) fn definition() -> Command {
     let folder = folder.help("Folder of the log (`log` in the settings)");
     let key = Arg::new("key").long("key").value_name("PUBLIC_KEY").value_parser(public_key);
     let key = key.help("Public key of the log (33 bytes, hexadecimal), if audit.key is not in the folder");
-    let request = Arg::new("request").long("request").value_name("NUMBER").value_parser(value_parser!(u64));
+    let request = Arg::new("request").long("request").value_name("NUMBER").value_parser(whole_number::<u64>);
     Command::new("audit")
         .about("The log of requests, decisions and signatures")
         .after_help(EXAMPLES)

@@ -18,6 +18,7 @@ use tenon_signing_policy::{
 use tenon_signing_service::Settings;
 
 use crate::bounded_file;
+use crate::commands::argument_values::address;
 use crate::commands::device::{read_transaction, read_typed_data};
 use crate::commands::print;
 use crate::commands::signer::requests::{self, SOCKET_VARIABLE};
@@ -48,7 +49,7 @@ pub(super) fn definition() -> Command {
                 .long("account")
                 .value_name("ADDRESS")
                 .required(true)
-                .value_parser(value_parser!(Address))
+                .value_parser(address)
                 .help("Account whose key would sign"),
         )
         .arg(file("transaction", "A transaction as JSON, with the members of eth_signTransaction"))

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tenon_ipc_client::{ApprovalsClient as _, PolicyClient as _, WaitingRequest};
 use tenon_signing_policy::{DisplayText, Warning};
 
+use crate::commands::argument_values::whole_number;
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::log_output;
@@ -20,7 +21,7 @@ pub(super) const SOCKET_VARIABLE: &str = "TENON_SIGNER_SOCKET";
 
 pub(super) fn definitions() -> [Command; 6] {
     let number = || {
-        let number = Arg::new("number").value_name("NUMBER").required(true).value_parser(value_parser!(u64));
+        let number = Arg::new("number").value_name("NUMBER").required(true).value_parser(whole_number::<u64>);
         number.help("Number of the request")
     };
     let hash = Arg::new("hash").long("hash").value_name("HASH");
