@@ -7,14 +7,15 @@ mod source;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, DirBuilder, DirEntry};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tenon_api::{B256, ChainReader as _};
-use tenon_chain::{Genesis, GenesisError};
 use tenon_chain::genesis::FormError;
+use tenon_chain::{Genesis, GenesisError};
 use tenon_config::DatabaseSettings;
 use tenon_storage::{Store, StoreOptions};
 
@@ -113,9 +114,14 @@ impl Manifest {
     /// Reads the list of a backup.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] if there is none that this release can read.
+    /// [`Stop::Usage`] if there is none, [`Stop::DataFolder`] if a newer release wrote it, [`Stop::Failure`] if it is
+    /// damaged or can't be read.
     pub(crate) fn read(source: Source<'_>) -> Result<Self, Stop> {
-        let text = bounded_file::manifest(&source.path.join(MANIFEST)).map_err(|error| source.not_whole(&error))?;
+        let list = source.path.join(MANIFEST);
+        let text = bounded_file::manifest(&list).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => source.not_one(),
+            _ => failed(&list)(error),
+        })?;
         Self::parse(source, &text)
     }
 
@@ -229,6 +235,24 @@ fn head_of(store: &Store) -> Head {
     Head { number: head.header.number, hash: head.header.hash(), state_root: head.header.state_root }
 }
 
+/// Checks that a backup can be written to a folder, without changing anything.
+///
+/// # Errors
+/// [`Stop::Usage`] if there is something in it, [`Stop::Failure`] if it can't be read.
+pub(crate) fn check_target(target: &Path) -> Result<(), Stop> {
+    let refused = |what: &str| Stop::Usage(format!("{} is {what}; give an empty or new folder", target.display()));
+    let mut entries = match fs::read_dir(target) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(refused("a file")),
+        Err(error) => return Err(failed(target)(error)),
+    };
+    match entries.next() {
+        Some(_) => Err(refused("not empty")),
+        None => Ok(()),
+    }
+}
+
 /// Makes a backup of a copy of the database to which nothing else writes.
 ///
 /// # Errors
@@ -237,9 +261,7 @@ fn head_of(store: &Store) -> Head {
 pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Manifest, Stop> {
     let folder = target.join(DATABASE);
     DirBuilder::new().recursive(true).mode(0o700).create(target).map_err(failed(target))?;
-    if fs::read_dir(target).map_err(failed(target))?.next().is_some() {
-        return Err(Stop::Usage(format!("{} is not empty; give an empty or new folder", target.display())));
-    }
+    check_target(target)?;
     DirBuilder::new().mode(0o700).create(&folder).map_err(failed(&folder))?;
     let mut manifest = Manifest::of(database)?;
     for name in names(database)? {
@@ -261,8 +283,8 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
 /// Reads every file of a backup and compares it with the list.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] if there is no list, [`Stop::Failure`] naming the first file that was changed, and files that
-/// are not listed.
+/// Those of [`Manifest::read`]; [`Stop::Failure`] naming the first file that was changed, and files that are not
+/// listed.
 pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
     let source = Source::backup(folder);
     let manifest = Manifest::read(source)?;

@@ -5,8 +5,9 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 
-use support::{run, text};
+use support::{make_pipe, run, text};
 
 /// Standard error of a command in a folder that must be refused with this exit code.
 fn refused(code: i32, arguments: &[&str]) -> String {
@@ -85,4 +86,76 @@ fn errors_about_a_genesis_file_name_the_place_and_no_types_of_the_program() {
     let data = folder.path().join("data");
     let said = refused(2, &["import", "--genesis", path, "--datadir", data.to_str().unwrap(), "/dev/null"]);
     assert!(said.starts_with(&format!("tenon: genesis file {path}: {array} at line 1 column 2; ")), "{said}");
+}
+
+/// The data folder has no chain, so that a copy of its database would fail with another exit code.
+#[test]
+fn a_place_with_other_content_is_refused_before_the_database_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("full")).unwrap();
+    fs::write(path("full/letter"), "dear").unwrap();
+    fs::write(path("file"), "dear").unwrap();
+    fs::write(path("file.tar.gz"), "dear").unwrap();
+    let data = path("data");
+    for (command, place, words) in [
+        (&["snapshot", "create"][..], "full", "is not empty; give an empty or new folder"),
+        (&["snapshot", "create"], "file", "is a file; give an empty or new folder"),
+        (&["snapshot", "create"], "file.tar.gz", "already exists; give another file"),
+        (&["db", "backup"], "full", "is not empty; give an empty or new folder"),
+        (&["db", "backup"], "file", "is a file; give an empty or new folder"),
+    ] {
+        let place = path(place);
+        let said = refused(2, &[command, &[&place, "--datadir", &data]].concat());
+        assert_eq!(said, format!("tenon: {place} {words}"));
+    }
+    refused(3, &["snapshot", "create", &path("new"), "--datadir", &data]);
+    assert!(!Path::new(&path("new")).exists());
+}
+
+#[test]
+fn the_exit_code_tells_a_damaged_snapshot_from_a_place_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for name in ["empty", "torn", "array", "newer", "unreadable"] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    fs::write(path("file"), "x").unwrap();
+    fs::write(path("damaged.tar.gz"), "x").unwrap();
+    fs::write(path("torn/backup.json"), "{").unwrap();
+    fs::write(path("array/backup.json"), "[]").unwrap();
+    fs::write(path("newer/backup.json"), r#"{"backup":99,"databaseFormat":1}"#).unwrap();
+    make_pipe(Path::new(&path("unreadable/backup.json")));
+    let data = path("data");
+    for (place, code, words) in [
+        ("missing", 2, "missing: no such snapshot"),
+        ("missing.tar.gz", 2, "missing.tar.gz: no such snapshot"),
+        ("file", 2, "is not a snapshot: one in a file has a name that ends in .tar.gz or .tgz"),
+        ("empty", 2, "is not a snapshot, or was not finished: it has no backup.json; give another"),
+        ("torn", 1, "at line 1 column 1; the snapshot is incomplete, make another one"),
+        ("array", 1, "an array instead of an object at line 1 column 2; the snapshot is incomplete, make another one"),
+        ("damaged.tar.gz", 1, "use another snapshot"),
+        ("unreadable", 1, "backup.json: it is not a regular file"),
+        ("newer", 3, "use a newer release"),
+    ] {
+        let place = &path(place);
+        let said = refused(code, &["snapshot", "verify", place]);
+        assert!(said.contains(words), "{said}");
+        let said = refused(code, &["snapshot", "restore", place, "--datadir", &data]);
+        assert!(said.contains(words), "{said}");
+        assert!(place.ends_with(".tar.gz") || !Path::new(&data).exists(), "{said}");
+        let _ = fs::remove_dir_all(&data);
+    }
+    for (place, code, words) in
+        [("missing", 2, "missing: no such backup"), ("empty", 2, "is not a backup"), ("torn", 1, "")]
+    {
+        let place = &path(place);
+        for said in [
+            refused(code, &["db", "backup", "verify", place]),
+            refused(code, &["db", "restore", place, "--datadir", &data]),
+        ] {
+            assert!(said.contains(words), "{said}");
+        }
+        assert!(!Path::new(&data).exists());
+    }
 }

@@ -39,10 +39,19 @@ impl<'a> Source<'a> {
         Stop::Failure(format!("{kind} {}: {problem}; use another {kind}", self.path.display()))
     }
 
-    /// The error for a list that is missing or cannot be used.
+    /// The error for a list that cannot be used.
     pub(super) fn not_whole(self, problem: &dyn fmt::Display) -> Stop {
         let (list, kind) = (self.path.join(MANIFEST), self.kind);
-        Stop::DataFolder(format!("{}: {problem}; the {kind} is incomplete, make another one", list.display()))
+        Stop::Failure(format!("{}: {problem}; the {kind} is incomplete, make another one", list.display()))
+    }
+
+    /// The error for a place without a list.
+    pub(super) fn not_one(self) -> Stop {
+        let (path, kind) = (self.path.display(), self.kind);
+        Stop::Usage(match self.path.exists() {
+            true => format!("{path} is not a {kind}, or was not finished: it has no {MANIFEST}; give another"),
+            false => format!("{path}: no such {kind}"),
+        })
     }
 }
 

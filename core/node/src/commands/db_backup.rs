@@ -65,6 +65,8 @@ pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), St
     }
     let target = named(matches)?;
     own_paths::check(settings, "DIR", &absolute(target))?;
+    // Before a copy of the database is made in vain.
+    backup::check_target(target)?;
     let data = DataFolder::existing(&settings.node.datadir)?;
     let genesis = genesis_of(&data)?;
     let _running = lock(&data)?;

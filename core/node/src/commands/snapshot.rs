@@ -92,10 +92,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     if name == "verify" {
         return print_summary("sound", &snapshot::verify(place, &requirements)?, place);
     }
-    if !place.exists() {
-        // Checked first, so that an error leaves no new folder.
-        return Err(Stop::Usage(format!("{}: no such snapshot", place.display())));
-    }
+    // Before a folder is created in vain.
+    snapshot::check_source(place)?;
     let data = DataFolder::create(&settings.node.datadir)?;
     print_summary("restored", &snapshot::restore(place, &data, &requirements)?, data.path())
 }
@@ -103,6 +101,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 fn create(settings: &Settings, target: &Path) -> Result<(), Stop> {
     snapshot::check_new(target)?;
     own_paths::check(settings, "PLACE", &absolute(target))?;
+    // Before a copy of the database is made in vain.
+    snapshot::check_target(target)?;
     let data = DataFolder::existing(&settings.node.datadir)?;
     let genesis = db_backup::genesis_of(&data)?;
     let _running = db_backup::lock(&data)?;

@@ -38,14 +38,7 @@ struct Unfinished {
 
 impl Unfinished {
     fn open(target: &Path) -> Result<Self, Stop> {
-        let (path, index) = (with_end(target, ".unfinished"), with_end(target, INDEX));
-        let is_strange = path.exists() && !index.exists();
-        if is_strange && fs::metadata(&path).map_err(failed(&path))?.len() > 0 {
-            return Err(Stop::Usage(format!(
-                "{} is not an unfinished snapshot; remove it, or give another file",
-                path.display()
-            )));
-        }
+        let (path, index) = names(target);
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(failed(&path))?;
         let written = match bounded_file::manifest(&index) {
@@ -125,20 +118,41 @@ impl Unfinished {
     }
 }
 
+/// The names of an unfinished file and of the list of its parts.
+fn names(target: &Path) -> (PathBuf, PathBuf) {
+    (with_end(target, ".unfinished"), with_end(target, INDEX))
+}
+
+/// Refuses a place at which something else than an unfinished snapshot exists. Removes the list of parts of a file that
+/// is complete: it is left if the command was killed after its last step.
+///
+/// # Errors
+/// As [`super::check_target`].
+pub(super) fn check_target(target: &Path) -> Result<(), Stop> {
+    let (path, index) = names(target);
+    if target.exists() {
+        if index.exists() {
+            fs::remove_file(&index).map_err(failed(&index))?;
+        }
+        return Err(Stop::Usage(format!("{} already exists; give another file", target.display())));
+    }
+    let is_strange = path.exists() && !index.exists();
+    if is_strange && fs::metadata(&path).map_err(failed(&path))?.len() > 0 {
+        return Err(Stop::Usage(format!(
+            "{} is not an unfinished snapshot; remove it, or give another file",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 /// Makes a snapshot in one file. Parts of an earlier attempt that are still equal to the database's are not written
 /// again.
 ///
 /// # Errors
 /// As [`super::create`].
 pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifest: Manifest) -> Result<Manifest, Stop> {
-    if target.exists() {
-        // Left if the command was killed after its last step.
-        let index = with_end(target, INDEX);
-        if index.exists() {
-            fs::remove_file(&index).map_err(failed(&index))?;
-        }
-        return Err(Stop::Usage(format!("{} already exists; give another file", target.display())));
-    }
+    check_target(target)?;
     let mut unfinished = Unfinished::open(target)?;
     let parts: Vec<_> =
         backup::names(database)?.into_iter().map(|name| (format!("{DATABASE}/{name}"), database.join(name))).collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -56,10 +57,38 @@ pub(super) fn create(database: &Path, genesis: &[u8], target: &Path, mut manifes
     Ok(manifest)
 }
 
+/// Refuses a folder that is neither empty nor missing nor an unfinished snapshot.
+///
+/// # Errors
+/// As [`super::check_target`].
+pub(super) fn check_target(target: &Path) -> Result<(), Stop> {
+    if target.join(UNFINISHED).exists() {
+        return Ok(());
+    }
+    if target.join(MANIFEST).exists() {
+        return Err(refused(target, "has a complete snapshot"));
+    }
+    let mut entries = match fs::read_dir(target) {
+        Ok(entries) => entries.filter_map(Result::ok),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(refused(target, "is a file")),
+        Err(error) => return Err(failed(target)(error)),
+    };
+    // A marker that was being written when the command was killed; nothing else exists then.
+    let begun = with_end(Path::new(UNFINISHED), NEW);
+    match entries.any(|entry| entry.file_name() != begun.as_os_str()) {
+        true => Err(refused(target, "is not empty")),
+        false => Ok(()),
+    }
+}
+
+fn refused(target: &Path, what: &str) -> Stop {
+    Stop::Usage(format!("{} {what}; give an empty or new folder", target.display()))
+}
+
 /// Claims a folder that is empty, missing, or an unfinished snapshot of the same chain.
 fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
     let marker = target.join(UNFINISHED);
-    let refused = |what: &str| Stop::Usage(format!("{} {what}; give an empty or new folder", target.display()));
     if marker.exists() {
         let text = bounded_file::manifest(&marker).map_err(failed(&marker))?;
         return match serde_json::from_slice::<Unfinished>(&text) {
@@ -68,19 +97,11 @@ fn claim(target: &Path, ours: &Unfinished) -> Result<(), Stop> {
                 let list = target.join(MANIFEST);
                 if list.exists() { fs::remove_file(&list).map_err(failed(&list)) } else { Ok(()) }
             }
-            _ => Err(refused("has an unfinished snapshot of another chain")),
+            _ => Err(refused(target, "has an unfinished snapshot of another chain")),
         };
     }
+    check_target(target)?;
     fs::create_dir_all(target).map_err(failed(target))?;
-    if target.join(MANIFEST).exists() {
-        return Err(refused("has a complete snapshot"));
-    }
-    // A marker that was being written when the command was killed; nothing else exists then.
-    let begun = with_end(Path::new(UNFINISHED), NEW);
-    let mut entries = fs::read_dir(target).map_err(failed(target))?.filter_map(Result::ok);
-    if entries.any(|entry| entry.file_name() != begun.as_os_str()) {
-        return Err(refused("is not empty"));
-    }
     fs::set_permissions(target, std::os::unix::fs::PermissionsExt::from_mode(0o700)).map_err(failed(target))?;
     write_named(&marker, &serde_json::to_vec(ours).map_err(Stop::failure)?)
 }

@@ -47,6 +47,25 @@ pub(crate) fn create(database: &Path, genesis: &[u8], target: &Path) -> Result<M
     folder::create(database, genesis, target, manifest)
 }
 
+/// Checks that a snapshot can be written to a place, as far as that is known without the database.
+///
+/// # Errors
+/// [`Stop::Usage`] if something else exists there, [`Stop::Failure`] if it can't be read.
+pub(crate) fn check_target(target: &Path) -> Result<(), Stop> {
+    if names::is_archive(target) { archive::check_target(target) } else { folder::check_target(target) }
+}
+
+/// Checks that there is a snapshot, without its parts.
+///
+/// # Errors
+/// [`Stop::Usage`] if there is none, and those of [`Manifest::read`].
+pub(crate) fn check_source(source: &Path) -> Result<(), Stop> {
+    match Form::of(source)? {
+        Form::File => Ok(()),
+        Form::Folder => Manifest::read(Source::snapshot(source)).map(drop),
+    }
+}
+
 /// A checked snapshot.
 pub(crate) struct Checked {
     /// Its list.
@@ -61,8 +80,9 @@ pub(crate) struct Checked {
 /// folder next to the snapshot, with links to its tables, or with its parts if it is one file.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] if it has no list, [`Stop::Failure`] naming the problem and its place.
+/// Those of [`check_source`]; [`Stop::Failure`] naming the problem and its place.
 pub(crate) fn verify(source: &Path, requirements: &SnapshotRequirements<'_>) -> Result<Checked, Stop> {
+    check_source(source)?;
     let form = Form::of(source)?;
     let opened_in = TemporaryFolder::beside(source)?;
     let source = Source::snapshot(source);

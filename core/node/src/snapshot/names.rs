@@ -1,8 +1,11 @@
 //! The form of a snapshot, by its name.
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::exit::Stop;
+use crate::synced_files::failed;
 
 /// Suffixes of the names of snapshots in one file.
 const ARCHIVE_NAMES: [&str; 2] = [".tar.gz", ".tgz"];
@@ -46,22 +49,21 @@ pub(super) enum Form {
 
 impl Form {
     /// # Errors
-    /// [`Stop::Usage`] for a file whose name is not that of a snapshot.
+    /// [`Stop::Usage`] if nothing exists there, and for a file whose name is not that of a snapshot.
     pub(super) fn of(source: &Path) -> Result<Self, Stop> {
-        if source.is_dir() {
-            return Ok(Self::Folder);
-        }
-        if is_archive(source) {
-            return Ok(Self::File);
-        }
-        if source.exists() {
-            return Err(Stop::Usage(format!(
-                "{} is not a snapshot: one in a file has a name that ends in {}",
-                source.display(),
+        let shown = source.display();
+        match fs::metadata(source) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                Err(Stop::Usage(format!("{shown}: no such snapshot")))
+            }
+            Err(error) => Err(failed(source)(error)),
+            Ok(found) if found.is_dir() => Ok(Self::Folder),
+            Ok(_) if is_archive(source) => Ok(Self::File),
+            Ok(_) => Err(Stop::Usage(format!(
+                "{shown} is not a snapshot: one in a file has a name that ends in {}",
                 ARCHIVE_NAMES.join(" or ")
-            )));
+            ))),
         }
-        Ok(Self::Folder)
     }
 }
 
@@ -92,6 +94,7 @@ mod tests {
         assert_eq!(Form::of(&named).unwrap(), Form::Folder);
         assert_eq!(Form::of(&file).unwrap(), Form::File);
         assert!(matches!(Form::of(&other), Err(Stop::Usage(text)) if text.contains("ends in .tar.gz or .tgz")));
-        assert_eq!(Form::of(&folder.path().join("missing")).unwrap(), Form::Folder);
+        let missing = Form::of(&folder.path().join("missing"));
+        assert!(matches!(missing, Err(Stop::Usage(text)) if text.ends_with("missing: no such snapshot")));
     }
 }
