@@ -2,6 +2,7 @@
 
 mod batch;
 pub(crate) mod failures;
+mod large_answers;
 mod limits;
 mod raw_message;
 mod reply;
@@ -21,6 +22,7 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
+    time::Instant,
 };
 
 use bytes::{Bytes, BytesMut};
@@ -42,6 +44,7 @@ use crate::{
     service::{Caller, Exposure, RawCall, RpcService},
     stop_signals::CutFlag,
 };
+use large_answers::LARGE_ANSWER;
 use raw_message::{RawRequest, Span};
 use request::Request;
 use request_id::RequestId;
@@ -316,7 +319,14 @@ impl<S: RpcService> Dispatcher<S> {
             RawCall::owned(text, method.range(), message.single.params.map(Span::range), memory)
         });
         let length = id.as_ref().map_or(0, RequestId::len);
-        let outcome = self.call_in_time(&mut call, length, caller, subscriptions.filter(|_| id.is_some())).await;
+        let client = caller.context.origin().client;
+        let calling = self.call_in_time(&mut call, length, caller, subscriptions.filter(|_| id.is_some()));
+        let takes_turns = self.turns.large_answers.has_recent(client, Instant::now);
+        let mut turn = takes_turns.then(|| self.turns.at_rest(client));
+        let outcome = match &mut turn {
+            None => calling.await,
+            Some(turn) => Box::pin(turn.work(calling)).await,
+        };
         let Some(id) = id else { return Answer::only(None) };
         let id = id.as_str();
         let mut answer = match outcome {
@@ -332,6 +342,9 @@ impl<S: RpcService> Dispatcher<S> {
             && reply.len() > UNCOUNTED_REPLY
         {
             self.count(reply, id, caller);
+            if reply.len() >= LARGE_ANSWER {
+                self.turns.large_answers.record(client, Instant::now());
+            }
         }
         answer
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, ClientId, Origin};
 
 use super::*;
 use crate::service::{Exposure, NoNotifications};
@@ -238,4 +238,26 @@ fn a_repaired_message_is_queried_for_secrets_too() {
     dispatcher.answer_text(body, &caller).now_or_never();
 
     assert_eq!(*service.0.lock().unwrap(), ["personal_sign"; 2], "before and after the repair");
+}
+
+#[tokio::test]
+async fn calls_of_a_client_with_a_large_answer_wait_for_its_turn_and_those_of_others_do_not() {
+    let dispatcher = Dispatcher::new(Echo, LIMITS);
+    let [greedy, modest] = [1, 2].map(|number| {
+        let origin = Origin { client: ClientId::from_number(number), ..Origin::default() };
+        Caller::new(Exposure::all(), CallContext::new().with_origin(origin))
+    });
+    let large = format!(r#"{{"id":1,"method":"m","params":["{}"]}}"#, "x".repeat(LARGE_ANSWER));
+    dispatcher.answer_text(large.as_bytes(), &greedy).await.unwrap();
+    // The only place, because this runtime has one thread.
+    let mut place = dispatcher.turns.at_rest(greedy.context.origin().client);
+    place.take().await;
+    let small = br#"{"id":1,"method":"m"}"#;
+
+    let mut waiting = pin!(dispatcher.answer_text(small, &greedy));
+    assert!(poll_once(waiting.as_mut()).await.is_pending());
+    assert!(poll_once(pin!(dispatcher.answer_text(small, &modest))).await.is_ready());
+
+    drop(place);
+    assert!(waiting.await.is_some());
 }

@@ -5,7 +5,8 @@
 //! with many connections would put that many long tasks before every other client's request. Therefore a client has as
 //! many places as there are threads. Its tasks hold a place while they work, and release it after [`SLICE`] and
 //! whenever they wait. So a client that is alone uses every thread, and another client's request waits for at most one
-//! slice on each thread.
+//! slice on each thread. Single calls take turns if their client has had large answers recently
+//! ([`LargeAnswers`]).
 
 use std::{
     collections::HashMap,
@@ -24,7 +25,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use super::poll_once;
+use super::{large_answers::LargeAnswers, poll_once};
 
 /// Working time of a task before other tasks have their turn.
 const SLICE: Duration = Duration::from_micros(250);
@@ -55,6 +56,8 @@ pub(crate) async fn first_poll_of_message<F: Future>(bytes: usize, mut answer: P
 pub(crate) struct TaskTurns {
     /// Locked when a batch begins or ends, and when a connection has worked for a slice; nothing awaits under the lock.
     clients: Arc<Mutex<HashMap<ClientId, Arc<Semaphore>>>>,
+    /// Clients whose single calls take turns too.
+    pub(super) large_answers: LargeAnswers,
 }
 
 impl TaskTurns {
