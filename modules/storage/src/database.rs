@@ -31,6 +31,11 @@ type Engine = DBWithThreadMode<SingleThreaded>;
 /// A cursor over a column.
 pub(crate) type Cursor<'a> = DBRawIteratorWithThreadMode<'a, Engine>;
 
+/// Fails if a cursor stopped because of an error rather than at the end.
+pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
+    cursor.status().map_err(engine_error)
+}
+
 /// The open database.
 pub(crate) struct Database {
     /// In an `Arc` so that it can be left open if its folder was replaced: see `drop`.
@@ -85,7 +90,7 @@ fn report_damage(what: &str) {
 }
 
 /// Converts an error of the engine. Clients see it, so it names files without their folders.
-pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
+fn engine_error(error: rocksdb::Error) -> StoreError {
     let is_damage = error.kind() == ErrorKind::Corruption;
     let text = without_folders(&error.into_string());
     if is_damage {

@@ -1,4 +1,4 @@
-//! Errors of opening a database folder.
+//! Errors of opening a database folder, and of a damaged record.
 
 use std::path::PathBuf;
 
@@ -6,6 +6,11 @@ use alloy_primitives::B256;
 use tenon_api::StoreError;
 
 use crate::TableListProblem;
+
+/// The error for a record that another program may have written, or that the disk has damaged.
+pub(crate) fn corrupt(what: impl Into<String>) -> StoreError {
+    StoreError::Corrupt { what: what.into() }
+}
 
 /// Why a database could not be opened or initialised.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

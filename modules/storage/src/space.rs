@@ -19,9 +19,9 @@ use tenon_api::{
 };
 
 use crate::{
-    database::{Cursor, Database},
+    database::{Cursor, Database, cursor_status},
+    error::corrupt,
     format::columns::Column,
-    read::shared::{corrupt, cursor_status},
     store::Store,
 };
 

@@ -13,7 +13,8 @@ use tenon_api::{BlockCommit, Head, Header, SealedHeader, StoreError};
 
 use crate::{
     Durability, Mode, OpenError, StoreOptions,
-    database::{Database, without_folders},
+    database::{Database, cursor_status, without_folders},
+    error::corrupt,
     folder_lock::FolderLock,
     format::{
         columns::Column,
@@ -22,7 +23,7 @@ use crate::{
         migration,
     },
     full_disk, log_check,
-    read::shared::{Shared, StoredStates, corrupt, cursor_status},
+    read::shared::{Shared, StoredStates},
     space::Writers,
     table_list,
     write::created::CreatedNodes,

@@ -6,9 +6,9 @@ use alloy_primitives::B256;
 use tenon_api::{BlockNumber, Head, StoreError};
 
 use crate::{
-    database::{Batch, Database},
+    database::{Batch, Database, cursor_status},
+    error::corrupt,
     format::{columns::Column, keys, records::Input},
-    read::shared::{corrupt, cursor_status},
 };
 
 /// The format that this release writes. Raised whenever a record or key changes; see `MIGRATIONS`.

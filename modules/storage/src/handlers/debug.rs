@@ -18,10 +18,7 @@ use super::{
     error::{AnswerError, LimitExceeded},
     repeat_after_reorganisation,
 };
-use crate::{
-    format::columns::Column,
-    read::{listing, shared::corrupt},
-};
+use crate::{error::corrupt, format::columns::Column, read::listing};
 
 /// Accounts read from the database together when they are ordered by hash.
 const ADDRESSES_PER_READ: usize = 1024;

@@ -15,7 +15,7 @@ use super::{
     error::{AnswerError, LimitExceeded},
     repeat_after_reorganisation,
 };
-use crate::read::shared::corrupt;
+use crate::error::corrupt;
 
 /// How often a proof is restarted because the head moved on meanwhile.
 const PROOF_ATTEMPTS: usize = 3;

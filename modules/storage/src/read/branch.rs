@@ -11,12 +11,13 @@ use tenon_api::{Account, BlockNumber, SealedHeader, StateReader, StoreError};
 use tenon_chain::TrieError;
 
 use crate::{
+    error::corrupt,
     format::{
         columns::Column,
         keys,
         side_block::{self, SideBlock},
     },
-    read::shared::{Shared, corrupt},
+    read::shared::Shared,
 };
 
 /// Maximum number of the block's ancestors on the branch that are searched to list changed slots.

@@ -5,8 +5,12 @@ use std::ops::ControlFlow;
 use alloy_primitives::B256;
 use tenon_api::StoreError;
 
-use super::shared::{Shared, corrupt, cursor_status};
-use crate::format::{bodies, columns::Column, keys, records};
+use super::shared::Shared;
+use crate::{
+    database::cursor_status,
+    error::corrupt,
+    format::{bodies, columns::Column, keys, records},
+};
 
 impl Shared {
     /// Passes the RLP of the canonical headers from `first` to the head to `take`, until it returns

@@ -5,8 +5,12 @@ use std::collections::BTreeSet;
 use alloy_primitives::{Address, B256, Bytes, keccak256};
 use tenon_api::StoreError;
 
-use super::shared::{Shared, corrupt, cursor_status};
-use crate::format::{columns::Column, keys, records};
+use super::shared::Shared;
+use crate::{
+    database::cursor_status,
+    error::corrupt,
+    format::{columns::Column, keys, records},
+};
 
 /// Checks for cancellation once per this many records.
 const CHECK_PERIOD: usize = 1024;

@@ -8,13 +8,14 @@
 use tenon_api::{BlockNumber, LocatedLog, LogFilter, StoreError};
 
 use crate::{
-    database::Cursor,
+    database::{Cursor, cursor_status},
+    error::corrupt,
     format::{
         columns::Column,
         keys::{self, LogIndexPrefix, LogKind},
         records::{self, StoredLog},
     },
-    read::shared::{Shared, corrupt, cursor_status},
+    read::shared::Shared,
 };
 
 /// Maximum number of values of one criterion that get a cursor each. A criterion with more is not looked up in the

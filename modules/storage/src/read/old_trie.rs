@@ -20,9 +20,11 @@ use tenon_chain::{
 };
 
 use crate::{
+    database::cursor_status,
+    error::corrupt,
     format::{columns::Column, keys, records},
     read::{
-        shared::{Shared, corrupt, cursor_status},
+        shared::Shared,
         state::{ACCOUNTS, SLOTS, value_at},
     },
 };

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use alloy_primitives::{B256, keccak256};
 use tenon_api::{Header, RecoveredBlock, RecoveredTransaction, StoreError, Withdrawal};
 
-use super::shared::{Shared, corrupt};
-use crate::format::{
-    bodies::{self, Body},
-    columns::Column,
-    keys, records,
+use super::shared::Shared;
+use crate::{
+    error::corrupt,
+    format::{
+        bodies::{self, Body},
+        columns::Column,
+        keys, records,
+    },
 };
 
 /// A block's body with the hashes of its transactions instead of its transactions.

@@ -14,7 +14,8 @@ use super::branch;
 use crate::{
     StoreOptions,
     cache::BoundedCache,
-    database::{Cursor, Database, engine_error},
+    database::{Database, cursor_status},
+    error::corrupt,
     format::{
         bodies,
         columns::Column,
@@ -53,16 +54,6 @@ pub(crate) struct StoredStates {
     pub(crate) oldest_state: u64,
     pub(crate) trie_extent: TrieExtent,
     pub(crate) has_exact_checkpoints: bool,
-}
-
-/// The error for a record that another program may have written, or that the disk has damaged.
-pub(crate) fn corrupt(what: impl Into<String>) -> StoreError {
-    StoreError::Corrupt { what: what.into() }
-}
-
-/// Fails if a cursor stopped because of an error rather than at the end.
-pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
-    cursor.status().map_err(engine_error)
 }
 
 impl Shared {

@@ -6,10 +6,12 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, BlockNumber, StateReader, StoreError};
 
 use crate::{
+    database::cursor_status,
+    error::corrupt,
     format::{columns::Column, keys, records},
     read::{
         generation::Token,
-        shared::{Shared, corrupt, cursor_status},
+        shared::Shared,
         state_cache::{Lookup, ReadResult, ValueCache},
     },
 };

@@ -5,8 +5,8 @@ use tenon_api::StoreError;
 
 use super::{Check, Stop, VerifyStage, damage};
 use crate::{
+    database::cursor_status,
     format::{columns::Column, records},
-    read::shared::cursor_status,
 };
 
 /// The columns without [`Column::Changes`].

@@ -2,12 +2,12 @@
 
 use super::{Check, Stop, VerifyStage, damage};
 use crate::{
+    database::cursor_status,
     format::{
         columns::Column,
         keys::{self, LOG_INDEX_PREFIX_LENGTH},
         records,
     },
-    read::shared::cursor_status,
     write::commit::log_prefixes,
 };
 

@@ -14,8 +14,9 @@ use tenon_chain::{
 
 use super::{Check, Stop, VerifyStage, damage};
 use crate::{
+    database::cursor_status,
     format::{columns::Column, records},
-    read::shared::{Shared, cursor_status},
+    read::shared::Shared,
 };
 
 /// Number of entries in the tries.

@@ -10,6 +10,7 @@ use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, S
 
 use crate::{
     database::Batch,
+    error::corrupt,
     format::{
         bodies,
         columns::Column,
@@ -17,7 +18,7 @@ use crate::{
         meta::{self, Identity},
         records::{self, Changes},
     },
-    read::shared::{Shared, block_weight, corrupt, header_weight, receipts_weight},
+    read::shared::{Shared, block_weight, header_weight, receipts_weight},
     store::Store,
     write::pending::Pending,
 };

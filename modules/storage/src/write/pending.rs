@@ -10,9 +10,10 @@ use alloy_primitives::{Address, B256};
 use tenon_api::StoreError;
 
 use crate::{
-    database::{Batch, Cursor},
+    database::{Batch, Cursor, cursor_status},
+    error::corrupt,
     format::{columns::Column, records},
-    read::shared::{Shared, corrupt, cursor_status},
+    read::shared::Shared,
 };
 
 /// Changes of a batch so far.

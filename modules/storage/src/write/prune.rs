@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use tenon_api::StoreError;
 
 use crate::{
-    database::Batch,
+    database::{Batch, cursor_status},
     format::{columns::Column, keys, meta, records},
     read::{
-        shared::{Shared, cursor_status},
+        shared::Shared,
         state::{ACCOUNTS, SLOTS},
     },
     store::Store,

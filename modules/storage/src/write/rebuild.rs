@@ -20,10 +20,12 @@ use tenon_chain::{
 };
 
 use crate::{
+    database::cursor_status,
+    error::corrupt,
     format::{columns::Column, keys, records},
     read::{
         old_trie::state_root,
-        shared::{Shared, corrupt, cursor_status},
+        shared::Shared,
         state::{ACCOUNTS, SLOTS, value_at},
     },
     write::whole::put_missing,

@@ -6,8 +6,9 @@ use tenon_api::{BlockCommit, BlockNumber, Head, StoreError};
 
 use crate::{
     database::Batch,
+    error::corrupt,
     format::meta,
-    read::shared::{Shared, corrupt},
+    read::shared::Shared,
     store::Store,
     write::{
         commit::{head_after, put_block_on_chain},

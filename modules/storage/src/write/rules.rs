@@ -3,9 +3,10 @@
 use tenon_api::StoreError;
 
 use crate::{
-    database::Batch,
+    database::{Batch, cursor_status},
+    error::corrupt,
     format::{columns::Column, keys, meta},
-    read::shared::{Shared, corrupt, cursor_status},
+    read::shared::Shared,
     store::Store,
 };
 

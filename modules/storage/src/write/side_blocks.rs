@@ -6,13 +6,14 @@ use tenon_api::{BlockCommit, StoreError};
 
 use crate::{
     database::Batch,
+    error::corrupt,
     format::{
         columns::Column,
         keys,
         records::{self, Changes, StoredLog},
         side_block,
     },
-    read::shared::{Shared, corrupt},
+    read::shared::Shared,
     store::Store,
     write::unwind::changes_of,
 };

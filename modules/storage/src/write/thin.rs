@@ -26,13 +26,14 @@ use tenon_api::{Header, StoreError};
 use crate::{
     Mode,
     database::Batch,
+    error::corrupt,
     format::{
         columns::Column,
         keys,
         meta::{self, TrieExtent},
         records,
     },
-    read::shared::{Shared, corrupt},
+    read::shared::Shared,
     store::Store,
     write::{
         created::{CreatedNodes, Creation},

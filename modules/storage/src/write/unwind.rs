@@ -6,10 +6,11 @@ use alloy_primitives::B256;
 use tenon_api::{BlockNumber, Head, StoreError};
 
 use crate::{
-    database::Batch,
+    database::{Batch, cursor_status},
+    error::corrupt,
     format::{columns::Column, keys, meta, records},
     read::{
-        shared::{Shared, corrupt, cursor_status},
+        shared::Shared,
         state::{ACCOUNTS, SLOTS, version_at},
     },
     store::Store,

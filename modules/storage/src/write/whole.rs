@@ -6,6 +6,7 @@ use tenon_api::{BlockNumber, StoreError, TrieNodeWrite, Unlimited};
 
 use crate::{
     database::Batch,
+    error::corrupt,
     format::{
         columns::Column,
         keys,
@@ -14,7 +15,7 @@ use crate::{
     },
     read::{
         old_trie::{Span, base_below},
-        shared::{Shared, corrupt},
+        shared::Shared,
     },
     store::Store,
     write::rebuild::complete_tries,
