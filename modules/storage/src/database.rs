@@ -17,11 +17,11 @@ use tenon_api::StoreError;
 
 use crate::{
     StoreOptions,
-    condition::{WriteRecord, unix_time},
     folder_lock::FolderLock,
     format::columns::Column,
     full_disk::{SPACE_TO_WRITE, with_advice},
     table_list::TableList,
+    write_record::{WriteRecord, unix_time},
 };
 
 /// Reads and writes may come from any thread. `SingleThreaded` only means that no column is created or dropped after
