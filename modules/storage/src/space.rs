@@ -6,13 +6,9 @@
 //! Keys: length of the space's name u8 ‖ name ‖ key → value, and 0 ‖ name → records u64 ‖ bytes u64 (big-endian), which
 //! is written with every commit. Names are not empty, so the two kinds of keys never collide.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use alloy_primitives::Bytes;
-use parking_lot::Mutex;
 use tenon_api::{
     PluginSpaces, SpaceError, SpaceLimits, StoreError,
     messages::{CommitOutcome, CommitRecords, RecordChange, RecordPage, ScanRecords, SpaceUsage},
@@ -27,10 +23,6 @@ use crate::{
 
 /// Maximum length of a space's name, bytes.
 const MAX_NAME: usize = u8::MAX as usize;
-
-/// One lock per space: a commit holds it from its first read to its write, so that counts are right and preconditions
-/// hold. Readers never take it.
-pub(crate) type Writers = Mutex<HashMap<String, Arc<Mutex<()>>>>;
 
 /// The keys of one space.
 struct Keys<'a> {

@@ -1,6 +1,7 @@
 //! Opens, initialises and closes the database, and holds the data shared by its readers and its one writer.
 
 use std::{
+    collections::HashMap,
     path::Path,
     sync::{Arc, atomic::AtomicBool},
     time::Instant,
@@ -24,7 +25,6 @@ use crate::{
     },
     full_disk, log_check,
     read::shared::{Shared, StoredStates},
-    space::Writers,
     table_list,
     write::created::CreatedNodes,
 };
@@ -51,8 +51,12 @@ pub struct Store {
     /// Whether a panic interrupted a write, and the store could not be read from the disk again since.
     pub(crate) needs_reload: AtomicBool,
     /// Locks for commits to plugins' spaces; the chain's writer and readers never take them.
-    pub(crate) spaces: Writers,
+    pub(crate) spaces: SpaceLocks,
 }
+
+/// One lock per space of a plugin: a commit holds it from its first read to its write, so that counts are right and
+/// preconditions hold. Readers never take it.
+type SpaceLocks = Mutex<HashMap<String, Arc<Mutex<()>>>>;
 
 /// State of the writer.
 pub(crate) struct Writer {
@@ -120,7 +124,7 @@ impl Store {
             writer: Mutex::new(writer),
             is_writer_taken: AtomicBool::new(false),
             needs_reload: AtomicBool::new(false),
-            spaces: Writers::default(),
+            spaces: SpaceLocks::default(),
         };
         store.make_head_whole()?;
         Ok(Arc::new(store))

@@ -61,6 +61,12 @@ pub(crate) struct TrieExtent {
     pub(crate) was_rebuilt: bool,
 }
 
+/// The last checkpoint below a block, if every multiple of `every` is one.
+pub(crate) const fn checkpoint_before(number: u64, every: u64) -> u64 {
+    let parent = number.saturating_sub(1);
+    parent - parent % every
+}
+
 fn fixed<const N: usize>(database: &Database, key: &[u8]) -> Result<Option<[u8; N]>, StoreError> {
     let Some(record) = database.get(Column::Meta, key)? else { return Ok(None) };
     let damaged = || corrupt(format!("meta record {}", String::from_utf8_lossy(key)));

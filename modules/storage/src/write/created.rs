@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::quality::RandomState;
 
-use crate::write::thin::checkpoint_before;
+use crate::format::meta::checkpoint_before;
 
 /// Maximum number of listed nodes: about 12 MB.
 const MAX_NODES: usize = 1 << 18;

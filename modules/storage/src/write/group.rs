@@ -20,7 +20,7 @@ use crate::{
     format::{
         columns::Column,
         keys,
-        meta::{self, TrieExtent},
+        meta::{self, TrieExtent, checkpoint_before},
         records::{self, Changes},
     },
     read::shared::Shared,
@@ -30,7 +30,7 @@ use crate::{
         created::CreatedNodes,
         pending::Pending,
         reorganise::follows,
-        thin::{Thinning, checkpoint_before, is_of_state, is_old, thin_block},
+        thin::{Thinning, is_of_state, is_old, thin_block},
     },
 };
 

@@ -30,7 +30,7 @@ use crate::{
     format::{
         columns::Column,
         keys,
-        meta::{self, TrieExtent},
+        meta::{self, TrieExtent, checkpoint_before},
         records,
     },
     read::shared::Shared,
@@ -237,12 +237,6 @@ impl<'a> Thinning<'a> {
         }
         meta::set_trie_extent(batch, self.extent)
     }
-}
-
-/// The last checkpoint below a block.
-pub(crate) const fn checkpoint_before(number: u64, every: u64) -> u64 {
-    let parent = number.saturating_sub(1);
-    parent - parent % every
 }
 
 /// Whether a node belongs to a trie that the flat history can restore: the trie of accounts, or the storage trie of an
