@@ -10,15 +10,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, BlockNumber, SealedHeader, StateReader, StoreError};
 use tenon_chain::TrieError;
 
-use crate::{
-    error::corrupt,
-    format::{
-        columns::Column,
-        keys,
-        side_block::{self, SideBlock},
-    },
-    read::shared::Shared,
-};
+use crate::{error::corrupt, read::shared::Shared};
 
 /// Maximum number of the block's ancestors on the branch that are searched to list changed slots.
 const MAX_BRANCH: u64 = 1_024;
@@ -85,19 +77,12 @@ impl StateReader for BranchState {
     }
 }
 
-/// The records kept of a block that was removed from the chain, or executed beside it; `None` for any other.
-pub(crate) fn side_block(shared: &Shared, number: u64, hash: B256) -> Result<Option<SideBlock>, StoreError> {
-    let Some(record) = shared.database.get(Column::Receipts, &keys::side_block(number, hash))? else { return Ok(None) };
-    let damaged = || corrupt(format!("records of side block {number} ({hash})"));
-    side_block::decode(&record).map(Some).ok_or_else(damaged)
-}
-
 /// The slots of an account changed by a block of another branch and its ancestors on that branch.
 pub(crate) fn changed_slots(shared: &Shared, header: &SealedHeader, address: Address) -> Result<Vec<B256>, StoreError> {
     let mut slots = Vec::new();
     let (mut number, mut hash) = (header.number, header.hash());
     for _ in 0..MAX_BRANCH {
-        let Some(block) = side_block(shared, number, hash)? else { break };
+        let Some(block) = shared.side_block(number, hash)? else { break };
         let own = block.changes.slots.into_iter().filter(|(changed, _)| *changed == address);
         slots.extend(own.flat_map(|(_, slots)| slots));
         let Some(header) = shared.header(hash)? else { break };

@@ -7,6 +7,7 @@ pub(crate) mod generation;
 pub(crate) mod listing;
 pub(crate) mod log_search;
 pub(crate) mod old_trie;
+pub(crate) mod outline;
 pub(crate) mod parts;
 pub(crate) mod shared;
 pub(crate) mod state;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use alloy_primitives::{B256, keccak256};
-use tenon_api::{Header, RecoveredBlock, RecoveredTransaction, StoreError, Withdrawal};
+use tenon_api::{RecoveredBlock, RecoveredTransaction, StoreError};
 
-use super::shared::Shared;
+use super::{outline::Outline, shared::Shared};
 use crate::{
     error::corrupt,
     format::{
@@ -14,33 +14,6 @@ use crate::{
         keys, records,
     },
 };
-
-/// A block's body with the hashes of its transactions instead of its transactions.
-#[derive(Debug)]
-pub(crate) struct Outline {
-    pub(crate) transactions: Arc<Vec<B256>>,
-    pub(crate) ommers: Vec<Header>,
-    pub(crate) withdrawals: Option<Vec<Withdrawal>>,
-    /// Length of the block's RLP, bytes.
-    pub(crate) size: u64,
-}
-
-impl Outline {
-    fn of_block(block: &RecoveredBlock) -> Self {
-        Self {
-            transactions: Arc::new(block.transactions.iter().map(|transaction| transaction.hash).collect()),
-            ommers: block.ommers.clone(),
-            withdrawals: block.withdrawals.clone(),
-            size: block.size,
-        }
-    }
-
-    /// Approximate memory use.
-    fn weight(&self) -> usize {
-        let withdrawals = self.withdrawals.as_ref().map_or(0, Vec::len);
-        200 + 32 * self.transactions.len() + 1_000 * self.ommers.len() + 50 * withdrawals
-    }
-}
 
 impl Shared {
     /// The number of transactions in a block; `None` if there is no such block.

@@ -10,7 +10,6 @@ use arc_swap::ArcSwap;
 use tenon_api::{EMPTY_CODE_HASH, Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, TrieReader};
 use tenon_chain::ListTrie;
 
-use super::branch;
 use crate::{
     StoreOptions,
     cache::BoundedCache,
@@ -21,9 +20,10 @@ use crate::{
         columns::Column,
         keys,
         meta::TrieExtent,
-        records::{self, ReceiptSummary, StoredLog},
+        records::{self, Changes, ReceiptSummary, StoredLog},
+        side_block::{self, SideBlock},
     },
-    read::{generation::Generations, parts::Outline, state_cache::StateCache},
+    read::{generation::Generations, outline::Outline, state_cache::StateCache},
 };
 
 /// The part of the store that is shared with state and trie readers, which outlive the call that made them.
@@ -167,7 +167,7 @@ impl Shared {
             Ok(receipts)
         })?
         else {
-            return Ok(branch::side_block(self, number, hash)?.map(|block| Arc::new(block.receipts)));
+            return Ok(self.side_block(number, hash)?.map(|block| Arc::new(block.receipts)));
         };
         let receipts = Arc::new(receipts);
         self.receipts.insert(hash, Arc::clone(&receipts), receipts_weight(&receipts));
@@ -189,6 +189,21 @@ impl Shared {
             receipts.push(summary.with_logs(own));
         }
         Ok(Some(receipts))
+    }
+
+    /// The records kept of a block that was removed from the chain, or executed beside it; `None` for any other.
+    pub(crate) fn side_block(&self, number: u64, hash: B256) -> Result<Option<SideBlock>, StoreError> {
+        let Some(record) = self.database.get(Column::Receipts, &keys::side_block(number, hash))? else {
+            return Ok(None);
+        };
+        let damaged = || corrupt(format!("records of side block {number} ({hash})"));
+        side_block::decode(&record).map(Some).ok_or_else(damaged)
+    }
+
+    /// The changes of a block; `None` if they were pruned.
+    pub(crate) fn changes(&self, number: u64) -> Result<Option<Changes>, StoreError> {
+        let Some(record) = self.database.get(Column::Changes, &keys::number(number))? else { return Ok(None) };
+        records::decode_changes(&record).map(Some).ok_or_else(|| corrupt(format!("changes of block {number}")))
     }
 
     /// `count` logs of a canonical block from position `first` on; fewer mean corruption.

@@ -12,7 +12,7 @@ use crate::{
         state::{ACCOUNTS, SLOTS},
     },
     store::Store,
-    write::{thin::drop_checkpoints, unwind::changes_of},
+    write::thin::drop_checkpoints,
 };
 
 /// Maximum number of heights that one commit prunes. At the tip it is one. After an archive was switched to pruned
@@ -40,7 +40,7 @@ impl Store {
 fn prune_before(shared: &Shared, height: u64) -> Result<(), StoreError> {
     let mut batch = shared.database.batch();
     meta::set_oldest_state(&mut batch, height)?;
-    if let Some(changes) = changes_of(shared, height)? {
+    if let Some(changes) = shared.changes(height)? {
         for address in &changes.accounts {
             prune_versions(shared, &mut batch, ACCOUNTS, address.as_slice(), height)?;
         }

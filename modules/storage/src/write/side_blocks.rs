@@ -15,7 +15,6 @@ use crate::{
     },
     read::shared::Shared,
     store::Store,
-    write::unwind::changes_of,
 };
 
 impl Store {
@@ -80,6 +79,6 @@ pub(crate) fn write_removed_block(
     let receipts = shared.database.get(Column::Receipts, &keys::block(number, hash))?.ok_or_else(missing)?;
     let summaries = records::decode_receipts(&receipts).ok_or_else(missing)?;
     let logs = shared.logs_of_block(number, 0, summaries.iter().map(|summary| summary.log_count).sum())?;
-    let changes = changes_of(shared, number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
+    let changes = shared.changes(number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
     batch.put(Column::Receipts, keys::side_block(number, hash), side_block::encode(&receipts, &logs, &changes))
 }

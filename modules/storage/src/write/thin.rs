@@ -35,10 +35,7 @@ use crate::{
     },
     read::shared::Shared,
     store::Store,
-    write::{
-        created::{CreatedNodes, Creation},
-        unwind::changes_of,
-    },
+    write::created::{CreatedNodes, Creation},
 };
 
 /// Maximum number of blocks that one commit thins. At the tip it is one; the backlog of a folder that was larger before
@@ -119,7 +116,7 @@ pub(crate) fn is_old(header: &Header) -> bool {
 /// Thins one block, given that all before it are thinned.
 pub(crate) fn thin_block(shared: &Shared, number: u64, created: &mut CreatedNodes) -> Result<(), StoreError> {
     let missing = || corrupt(format!("changes of block {number}"));
-    let mut changes = changes_of(shared, number)?.ok_or_else(missing)?;
+    let mut changes = shared.changes(number)?.ok_or_else(missing)?;
     let owners: HashSet<B256> = changes.accounts.iter().map(keccak256).collect();
     let (mut superseded, others): (Vec<_>, Vec<_>) =
         changes.superseded.into_iter().partition(|key| is_of_state(key, &owners));

@@ -130,7 +130,7 @@ fn forget_place(
 
 /// Restores the block's accounts and slots to their values before it, and removes its versions of them.
 fn restore_state(shared: &Shared, batch: &mut Batch<'_>, pending: &mut Pending, number: u64) -> Result<(), StoreError> {
-    let changes = changes_of(shared, number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
+    let changes = shared.changes(number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
     for address in &changes.accounts {
         restore(shared, batch, ACCOUNTS, address.as_slice(), number)?;
     }
@@ -141,12 +141,6 @@ fn restore_state(shared: &Shared, batch: &mut Batch<'_>, pending: &mut Pending, 
         }
     }
     batch.delete(Column::Changes, keys::number(number))
-}
-
-/// The changes of a block; `None` if they were pruned.
-pub(crate) fn changes_of(shared: &Shared, number: u64) -> Result<Option<records::Changes>, StoreError> {
-    let Some(record) = shared.database.get(Column::Changes, &keys::number(number))? else { return Ok(None) };
-    records::decode_changes(&record).map(Some).ok_or_else(|| corrupt(format!("changes of block {number}")))
 }
 
 /// Restores a key to its value before the block; returns whether it had one.
