@@ -8,6 +8,7 @@ pub(crate) mod created;
 mod engine;
 mod finality;
 mod group;
+mod missing_nodes;
 mod pending;
 mod prune;
 mod rebuild;

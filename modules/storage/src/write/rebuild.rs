@@ -28,7 +28,7 @@ use crate::{
         shared::Shared,
         state::{ACCOUNTS, SLOTS, value_at},
     },
-    write::whole::put_missing,
+    write::missing_nodes::put_missing,
 };
 
 /// Keys held in memory at a time, about 50 MB.

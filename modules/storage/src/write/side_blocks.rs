@@ -15,6 +15,7 @@ use crate::{
     },
     read::shared::Shared,
     store::Store,
+    write::missing_nodes::put_missing,
 };
 
 impl Store {
@@ -38,11 +39,8 @@ impl Store {
             batch.put(Column::Codes, hash, code)?;
         }
         for node in &commit.trie_nodes {
-            let key = keys::trie_position(&node.position, node.hash);
             // A node of the canonical chain keeps its height, by which pruning knows when it was created.
-            if shared.database.get(Column::Trie, &key)?.is_none() {
-                batch.put(Column::Trie, key, records::encode_latest(number, &node.rlp))?;
-            }
+            put_missing(shared, &mut batch, node, number)?;
         }
         let record = side_block::encode(&records::encode_receipts(&commit.receipts), &logs(commit), &changes(commit));
         batch.put(Column::Receipts, keys::side_block(number, hash), record)?;

@@ -2,23 +2,18 @@
 
 use std::ops::RangeInclusive;
 
-use tenon_api::{BlockNumber, StoreError, TrieNodeWrite, Unlimited};
+use tenon_api::{BlockNumber, StoreError, Unlimited};
 
 use crate::{
     database::Batch,
     error::corrupt,
-    format::{
-        columns::Column,
-        keys,
-        meta::{self, TrieExtent},
-        records,
-    },
+    format::meta::{self, TrieExtent},
     read::{
         old_trie::{Span, base_below},
         shared::Shared,
     },
     store::Store,
-    write::rebuild::complete_tries,
+    write::{missing_nodes::put_missing, rebuild::complete_tries},
 };
 
 /// Maximum number of nodes per batch.
@@ -83,21 +78,7 @@ fn store_difference(shared: &Shared, number: u64, whole: Option<u64>) -> Result<
     batch.write(false)
 }
 
-/// Stores a node, unless it is already stored at this position. `created` is the height in its record.
-pub(crate) fn put_missing(
-    shared: &Shared,
-    batch: &mut Batch<'_>,
-    node: &TrieNodeWrite,
-    created: u64,
-) -> Result<(), StoreError> {
-    let key = keys::trie_position(&node.position, node.hash);
-    if shared.database.get(Column::Trie, &key)?.is_some() {
-        return Ok(());
-    }
-    batch.put(Column::Trie, key, records::encode_latest(created, &node.rlp))
-}
-
-/// Stores the tries of canonical blocks that are about to be removed and have left the window, because the state of a
+/// Stores the tries of canonical blocks that are about to be removed, if these have left the window: the state of a
 /// removed block is read from its trie, by hash. Each trie is computed from the previous one instead of from the
 /// checkpoint.
 pub(crate) fn store_tries_of_removed(shared: &Shared, numbers: RangeInclusive<u64>) -> Result<(), StoreError> {
