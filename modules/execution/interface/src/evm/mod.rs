@@ -9,12 +9,10 @@ mod own_failure;
 mod precompiles;
 mod rules;
 mod system_calls;
+mod transaction_env;
 
 pub use any_evm::AnyEvm;
-pub use block_evm::{
-    BlockContext, BlockEvm, EvmFailure, PriceTooHigh, Step, access_list, authorizations, build_evm, price,
-    transaction_env, transaction_env_at_any_price,
-};
+pub use block_evm::{BlockContext, BlockEvm, EvmFailure, Step, build_evm};
 pub use instruction_changes::{InstructionChanges, InstructionFunction};
 pub use interrupt::{Interrupt, Stopped};
 pub use memory::RunMemory;
@@ -22,5 +20,8 @@ pub use own_failure::OwnFailure;
 pub use precompiles::{MovedPrecompiles, PrecompileSet, Precompiles};
 pub use rules::{BlockRules, RequestRules, block_env_of_every_family, gas_table_of_eip_1283};
 pub use system_calls::{HISTORY_STORAGE_ADDRESS, system_call};
+pub use transaction_env::{
+    PriceTooHigh, access_list, authorizations, price, transaction_env, transaction_env_at_any_price,
+};
 
 pub(crate) use rules::ethereum_block_env;
