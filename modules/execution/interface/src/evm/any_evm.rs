@@ -14,10 +14,7 @@ use revm::{
     state::EvmState,
 };
 
-use super::{
-    block_evm::{BlockContext, BlockEvm},
-    precompiles::Precompiles,
-};
+use super::{block_evm::BlockEvm, context::BlockContext, precompiles::Precompiles};
 
 /// A frame of a [`BlockEvm`].
 type Frame = EthFrame<EthInterpreter>;

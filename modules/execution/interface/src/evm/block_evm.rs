@@ -2,12 +2,9 @@
 
 use alloy_primitives::{Address, U256};
 use revm::{
-    Context, Journal,
+    Context,
     bytecode::opcode,
-    context::{
-        BlockEnv, CfgEnv, Evm, FrameStack, TxEnv,
-        result::{EVMError, InvalidTransaction},
-    },
+    context::{BlockEnv, Evm, FrameStack},
     context_interface::context::ContextError,
     handler::{EthFrame, instructions::EthInstructions},
     interpreter::{
@@ -20,19 +17,14 @@ use revm::{
 use tenon_api::EMPTY_CODE_HASH;
 
 use super::{
+    context::{BlockContext, Step},
     instruction_changes::{InstructionChanges, writing_static_call},
     interrupt::{CountdownResult, Interrupt},
     memory::RunMemory,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
 };
-use crate::state::{BlockState, CODE_HASH_OF_STORAGE_ALONE, StateError};
-
-/// Why the EVM returned no result: the transaction is not valid, or the state could not be read.
-pub type EvmFailure = EVMError<StateError, InvalidTransaction>;
-
-/// The context of instructions.
-pub type BlockContext = Context<BlockEnv, TxEnv, CfgEnv, BlockState, Journal<BlockState>, Interrupt>;
+use crate::state::{BlockState, CODE_HASH_OF_STORAGE_ALONE};
 
 /// An EVM over a [`BlockState`], with an inspector `I` (`()` for none).
 pub type BlockEvm<I = ()> =
@@ -82,9 +74,6 @@ pub fn build_evm<I>(
         frame_stack: FrameStack::new(),
     }
 }
-
-/// The argument of an instruction.
-pub type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
 
 /// Cost of a call, in units of a jump.
 const CALL_WEIGHT: u32 = 32;

@@ -12,7 +12,7 @@ use revm::{
     },
 };
 
-use super::block_evm::{BlockContext, Step};
+use super::context::{BlockContext, Step};
 
 /// The function of an instruction. Its static gas is that of the instruction that it replaces.
 pub type InstructionFunction = fn(Step<'_>) -> InstructionExecResult;

@@ -2,6 +2,7 @@
 
 mod any_evm;
 mod block_evm;
+mod context;
 mod instruction_changes;
 mod interrupt;
 mod memory;
@@ -9,17 +10,20 @@ mod own_failure;
 mod precompiles;
 mod rules;
 mod system_calls;
+mod system_contracts;
 mod transaction_env;
 
 pub use any_evm::AnyEvm;
-pub use block_evm::{BlockContext, BlockEvm, EvmFailure, Step, build_evm};
+pub use block_evm::{BlockEvm, build_evm};
+pub use context::{BlockContext, EvmFailure, Step};
 pub use instruction_changes::{InstructionChanges, InstructionFunction};
 pub use interrupt::{Interrupt, Stopped};
 pub use memory::RunMemory;
 pub use own_failure::OwnFailure;
 pub use precompiles::{MovedPrecompiles, PrecompileSet, Precompiles};
 pub use rules::{BlockRules, RequestRules, block_env_of_every_family, gas_table_of_eip_1283};
-pub use system_calls::{HISTORY_STORAGE_ADDRESS, system_call};
+pub use system_calls::system_call;
+pub use system_contracts::HISTORY_STORAGE_ADDRESS;
 pub use transaction_env::{
     PriceTooHigh, access_list, authorizations, price, transaction_env, transaction_env_at_any_price,
 };

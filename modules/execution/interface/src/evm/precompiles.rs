@@ -12,7 +12,7 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 
-use super::{block_evm::BlockContext, interrupt::Interrupt};
+use super::{context::BlockContext, interrupt::Interrupt};
 use crate::family::{ContractRecords, ExtraPrecompiles};
 
 /// The set of a block's precompiled contracts.

@@ -16,7 +16,7 @@ use tenon_chain::{ChainSpec, Fork};
 
 use super::instruction_changes::InstructionChanges;
 use super::precompiles::PrecompileSet;
-use super::system_calls::{
+use super::system_contracts::{
     BEACON_ROOTS_ADDRESS, CONSOLIDATION_REQUESTS_ADDRESS, HISTORY_STORAGE_ADDRESS, WITHDRAWAL_REQUESTS_ADDRESS,
 };
 use crate::ExecutionError;

@@ -1,4 +1,4 @@
-//! System contracts: calls made by the block itself.
+//! Calls of system contracts, made by the block itself.
 
 use alloy_primitives::{Address, Bytes, address};
 use revm::{
@@ -8,17 +8,8 @@ use revm::{
     primitives::TxKind,
 };
 
-use super::{any_evm::AnyEvm, block_evm::EvmFailure};
+use super::{any_evm::AnyEvm, context::EvmFailure};
 use crate::state::StateError;
-
-/// Stores roots of beacon blocks (EIP-4788).
-pub(crate) const BEACON_ROOTS_ADDRESS: Address = address!("000f3df6d732807ef1319fb7b8bb8522d0beac02");
-/// Stores hashes of past blocks (EIP-2935).
-pub const HISTORY_STORAGE_ADDRESS: Address = address!("0000f90827f1c53a10cb7a02335b175320002935");
-/// Queue of withdrawal requests (EIP-7002).
-pub(crate) const WITHDRAWAL_REQUESTS_ADDRESS: Address = address!("00000961ef480eb55e80d19ad83579a64c007002");
-/// Queue of consolidation requests (EIP-7251).
-pub(crate) const CONSOLIDATION_REQUESTS_ADDRESS: Address = address!("0000bbddc7ce488642fb579f8b00f3a590007251");
 
 /// The sender expected by system contracts.
 const SYSTEM_ADDRESS: Address = address!("fffffffffffffffffffffffffffffffffffffffe");
