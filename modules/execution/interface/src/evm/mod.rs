@@ -3,6 +3,7 @@
 mod any_evm;
 mod block_evm;
 mod context;
+mod extra_precompiles;
 mod instruction_changes;
 mod interrupt;
 mod memory;
@@ -16,6 +17,7 @@ mod transaction_env;
 pub use any_evm::AnyEvm;
 pub use block_evm::{BlockEvm, build_evm};
 pub use context::{BlockContext, EvmFailure, Step};
+pub use extra_precompiles::{ContractRecords, ExtraPrecompiles};
 pub use instruction_changes::{InstructionChanges, InstructionFunction};
 pub use interrupt::{Interrupt, Stopped};
 pub use memory::RunMemory;

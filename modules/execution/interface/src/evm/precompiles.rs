@@ -12,8 +12,11 @@ use revm::{
     primitives::hardfork::SpecId,
 };
 
-use super::{context::BlockContext, interrupt::Interrupt};
-use crate::family::{ContractRecords, ExtraPrecompiles};
+use super::{
+    context::BlockContext,
+    extra_precompiles::{ContractRecords, ExtraPrecompiles},
+    interrupt::Interrupt,
+};
 
 /// The set of a block's precompiled contracts.
 #[derive(Clone, Copy)]

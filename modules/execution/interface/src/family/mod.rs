@@ -11,7 +11,7 @@ mod fees;
 
 use std::{marker::PhantomData, sync::Arc};
 
-use alloy_primitives::{Address, Bytes};
+use alloy_primitives::Address;
 use revm::{
     Inspector,
     context::{
@@ -19,10 +19,10 @@ use revm::{
         result::{ExecResultAndState, ExecutionResult, HaltReason},
     },
     handler::{Handler, pre_execution::apply_eip7702_auth_list},
-    interpreter::{CallInputs, GasTracker, InterpreterResult, interpreter::EthInterpreter},
+    interpreter::{GasTracker, interpreter::EthInterpreter},
     state::EvmState,
 };
-use tenon_api::{ChainReader, ConsensusEngine, Header, Log, RecoveredBlock, SealedHeader, StoreError, Transaction};
+use tenon_api::{ChainReader, ConsensusEngine, Header, Log, RecoveredBlock, SealedHeader, Transaction};
 use tenon_chain::{ChainSpec, TrieUpdate};
 
 use crate::{
@@ -228,40 +228,6 @@ pub struct Executed<'a> {
     pub gas_used: u64,
     /// Whether its outermost frame succeeded.
     pub has_succeeded: bool,
-}
-
-/// Precompiled contracts in addition to those of a fork.
-pub trait ExtraPrecompiles: Sync {
-    /// Their addresses.
-    fn addresses(&self) -> &'static [Address];
-
-    /// Returns whether the contract answers from the chain's records ([`ContractRecords`]).
-    fn reads_records(&self, contract: Address) -> bool;
-
-    /// Runs one of these contracts. `records` are the records that it may read, if any.
-    ///
-    /// # Errors
-    /// The name of a contract that this node cannot execute, for which the block is refused; or `Interrupt::MARK` if
-    /// the run must stop. If a record cannot be read, the error is set in the context, and ends the run.
-    fn run(
-        &self,
-        contract: Address,
-        context: &mut BlockContext,
-        inputs: &CallInputs,
-        records: Option<&dyn ContractRecords>,
-    ) -> Result<InterpreterResult, String>;
-
-    /// The reference's text for the failure of one of these contracts on this input; `None` for other contracts.
-    fn failure_text(&self, contract: Address, input: &[u8]) -> Option<&'static str>;
-}
-
-/// Chain data other than the state that precompiled contracts of a family read.
-pub trait ContractRecords: Send + Sync {
-    /// The contract's answer to an input.
-    ///
-    /// # Errors
-    /// The database failed, or is damaged.
-    fn answer(&self, contract: Address, input: &[u8]) -> Result<Bytes, StoreError>;
 }
 
 /// Runs a message by Ethereum's rules.
