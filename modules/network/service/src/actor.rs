@@ -1,110 +1,50 @@
 //! The network actor: decides about connections and carries the decisions out.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::U256;
 use parking_lot::Mutex;
-use tenon_api::messages::PeerChange;
 use tenon_api::{
-    Block, BlockPort, BlockVerdict, FailedBlock, PeerTransactions, RoundMessage, RoundMessages, SealedHeader,
-    Transaction, UnusableNode,
+    Block, BlockPort, BlockVerdict, PeerTransactions, RoundMessage, RoundMessages, SealedHeader, Transaction,
 };
 use tenon_bus::Bus;
 use tenon_network_discovery::{self as discovery, Clock, Discovery};
-use tenon_network_identity::{Endpoint, Enode, NodeId};
-use tenon_network_peers::{Dial, Fault};
-use tenon_network_rlpx::{DisconnectReason, Hello};
+use tenon_network_identity::{Endpoint, NodeId};
+use tenon_network_peers::Dial;
+use tenon_network_rlpx::DisconnectReason;
 use tenon_network_sync::{self as sync, ChainSync, LocalChain as _, Progress, SyncRequest};
 use tenon_network_wire::{Kind, Message, NewBlock, Status};
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::connection_manager::{Action, ConnectionId, ConnectionManager};
-use crate::connections::{self, Context, PeerMessage};
+use crate::connections::{self, Context};
 use crate::conversation::Delivery;
 use crate::files::NetworkFolder;
-use crate::handshake_slot::HandshakeSlot;
 use crate::importing::{self, Importing};
+use crate::input::{Input, PeerMessage};
 use crate::link::{Link, Outgoing};
 use crate::local_chain::StoredChain;
 use crate::message_work::InProgress;
 use crate::opening::Start;
+use crate::pool;
 use crate::progress::ProgressLog;
 use crate::published_state::PublishedState;
 use crate::rounds::RoundGossip;
 use crate::sockets::Timer;
-use crate::system::{self, TcpStream, UdpSocket, unix_now};
-use crate::transactions::{self, GossipItem, TransactionGossip};
+use crate::system::{self, UdpSocket, unix_now};
+use crate::transactions::{GossipItem, TransactionGossip};
 
 /// Maximum number of pending requests to disconnect of one connection.
 const MAX_DISCONNECTS: usize = 4;
 /// Time between two checks whether the files must be written.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5 * 60);
-
-/// An event or a request for the actor.
-pub(crate) enum Input {
-    /// An inbound connection passed the connection limiter.
-    Arrived {
-        stream: TcpStream,
-        remote: SocketAddr,
-        /// Held until its handshake is over.
-        place: HandshakeSlot,
-    },
-    /// A peer has authenticated: the handshake proved its key.
-    Authenticated {
-        connection: ConnectionId,
-        node: NodeId,
-        local: Option<SocketAddr>,
-        answer: oneshot::Sender<Result<(), DisconnectReason>>,
-    },
-    /// A peer has sent Hello.
-    Greeted { connection: ConnectionId, hello: Hello, answer: oneshot::Sender<Result<(), DisconnectReason>> },
-    /// A peer has sent the Status of the same chain.
-    Established { connection: ConnectionId, status: Status },
-    /// The head of a peer has changed.
-    NewHead { connection: ConnectionId, hash: B256, total_difficulty: U256, number: u64 },
-    /// A peer has sent a message.
-    PeerMessage {
-        connection: ConnectionId,
-        delivered: PeerMessage,
-        /// Reading from this peer continues when this is dropped.
-        in_progress: Option<InProgress>,
-    },
-    /// The import has inserted blocks.
-    Imported,
-    /// The import has ended.
-    ImportEnded(Result<(), FailedBlock>),
-    /// A header was verified, or refused.
-    HeaderVerified { hash: B256, verdict: BlockVerdict },
-    /// A block was inserted, or refused.
-    Inserted { header: Arc<SealedHeader>, verdict: BlockVerdict },
-    /// A consensus message for the peers: for those that do not know it, or if it is repeated, for all.
-    Broadcast { message: RoundMessage, is_repeated: bool },
-    /// This node has made a block.
-    Announce(Arc<Block>, U256),
-    /// Transactions became pending.
-    Pending(Vec<GossipItem>),
-    /// Pending transactions for a new peer.
-    PendingForPeer(NodeId, Vec<GossipItem>),
-    /// A fault of a peer.
-    Fault { connection: ConnectionId, fault: Fault },
-    /// A connection has ended.
-    Ended { connection: ConnectionId, reason: String },
-    /// A datagram, with its place in the queue.
-    Datagram { from: SocketAddr, bytes: Vec<u8>, _place: OwnedSemaphorePermit },
-    /// A router has named the public address of this node.
-    External(IpAddr),
-    /// A request of the operator about a peer.
-    Change { enode: Enode, change: PeerChange, answer: oneshot::Sender<Result<(), UnusableNode>> },
-    /// The timer has fired.
-    Tick,
-}
 
 /// Everything that the actor is built from, at the start and after a panic.
 pub(crate) struct Parts {
@@ -349,7 +289,7 @@ impl NetworkActor {
         self.gossip.received(&node, &transactions);
         let pool = Arc::clone(&self.parts.pool);
         system::spawn_blocking(&self.parts.runtime, move || {
-            transactions::offer(&*pool, &transactions);
+            pool::offer(&*pool, &transactions);
             drop(in_progress);
         });
     }

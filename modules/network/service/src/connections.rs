@@ -22,11 +22,11 @@ use tokio::sync::mpsc::{Permit, Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::actor::Input;
 use crate::connection_limiter::counted_address;
 use crate::connection_manager::ConnectionId;
 use crate::conversation::{BeginOutcome, Conversation, Delivery, Ended, Step};
 use crate::handshake_slot::{HandshakeSlot, displaced};
+use crate::input::{Input, PeerMessage};
 use crate::link::{LinkReceivers, Outgoing, SharedAcceptance};
 use crate::message_work::{
     AwaitedAnswers, AwaitedOfNode, InProgress, MAX_SHORT_PAYLOAD, MAX_SHORT_TRANSACTIONS, MessageTurns,
@@ -43,14 +43,6 @@ pub(crate) const PROTOCOL: &str = "eth";
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time between two attempts to report the end of a connection to a busy actor.
 const REPORT_PAUSE: Duration = Duration::from_millis(20);
-
-/// A message of a peer, prepared for the actor.
-pub(crate) enum PeerMessage {
-    /// Every message but bodies.
-    Plain(Delivery),
-    /// Bodies with their computed roots.
-    Bodies(Vec<CheckedBody>),
-}
 
 /// State shared by all connections.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use tenon_api::{ActorError, BatchObserver, Block, BlockNumber, BlockPort, BlockV
 use tenon_supervisor::Mailbox;
 use tokio::runtime::Handle;
 
-use crate::actor::Input;
+use crate::input::Input;
 use crate::system;
 
 /// Time between two attempts to send to a busy actor.

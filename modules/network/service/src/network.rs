@@ -28,18 +28,20 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::actor::{Input, NetworkActor, Parts};
+use crate::actor::{NetworkActor, Parts};
 use crate::connection_limiter::{ConnectionLimiter, ConnectionLimiterSettings};
 use crate::connection_manager::ConnectionManager;
 use crate::connections::{Context, PROTOCOL};
 use crate::files::NetworkFolder;
+use crate::handshake_slot::SharedLimiter;
+use crate::input::Input;
 use crate::message_work::{AwaitedAnswers, MessageTurns};
+use crate::pool;
 use crate::published_state::PublishedState;
 use crate::settings::{NetworkSettings, NetworkStartError};
-use crate::sockets::{self, SharedLimiter, Timer};
+use crate::sockets::{self, Timer};
 use crate::system::{self, TcpListener, UdpSocket};
 use crate::traffic::Traffic;
-use crate::transactions;
 
 /// The actor's name in the supervisor.
 pub const ACTOR: &str = "network";
@@ -254,7 +256,7 @@ impl Network {
         let mut tasks = vec![
             tokio::spawn(sockets::accept(tcp, limiter, timer, sender.clone())),
             tokio::spawn(sockets::tick(timer, watched, sender.clone())),
-            tokio::spawn(transactions::follow_pool(ports.bus.clone(), Arc::clone(&ports.pool), sender.clone())),
+            tokio::spawn(pool::follow(ports.bus.clone(), Arc::clone(&ports.pool), sender.clone())),
         ];
         tasks.extend(udp.map(|socket| tokio::spawn(sockets::receive(socket, sender.clone()))));
         let own = OwnNode { id: key.id(), address, is_discovering: settings.is_discovering };

@@ -1,21 +1,18 @@
 //! Tasks that listen: for connections, for datagrams, and the timer. Each sends events to the actor, and decides nothing.
 
-use std::collections::HashMap;
 use std::future::pending;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tenon_accept::Acceptor;
 use tenon_network_discovery::{Clock, MAX_PACKET_BYTES};
 use tenon_supervisor::Mailbox;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::actor::Input;
-use crate::connection_limiter::{ConnectionLimiter, RefusedConnection};
-use crate::handshake_slot::HandshakeSlot;
+use crate::handshake_slot::SharedLimiter;
+use crate::input::Input;
 use crate::system::{TcpListener, TcpStream, UdpSocket, unix_now};
 
 /// Maximum number of datagrams that wait for the actor; more are dropped, as on a busy network.
@@ -40,46 +37,6 @@ impl Timer {
 
     pub(crate) fn clock(&self) -> Clock {
         Clock { now: self.now(), unix: unix_now() }
-    }
-}
-
-/// The shared connection limiter. A connection reports the end of its handshake to it. Locked for a few look-ups; never
-/// held across an await.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedLimiter(Arc<Mutex<Handshakes>>);
-
-#[derive(Debug)]
-struct Handshakes {
-    limiter: ConnectionLimiter,
-    /// Ends the connection of a handshake that is displaced, by its number.
-    displacements: HashMap<u64, oneshot::Sender<()>>,
-}
-
-impl SharedLimiter {
-    pub(crate) fn new(limiter: ConnectionLimiter) -> Self {
-        Self(Arc::new(Mutex::new(Handshakes { limiter, displacements: HashMap::new() })))
-    }
-
-    /// # Errors
-    /// [`RefusedConnection`].
-    fn enter(&self, ip: IpAddr, now: Duration) -> Result<HandshakeSlot, RefusedConnection> {
-        let mut handshakes = self.0.lock();
-        let admission = handshakes.limiter.enter(ip, now)?;
-        let displaced = admission.displaced.and_then(|handshake| handshakes.displacements.remove(&handshake));
-        if let Some(displaced) = displaced {
-            // A connection that has ended needs no signal.
-            let _ = displaced.send(());
-        }
-        let (displace, displacement) = oneshot::channel();
-        handshakes.displacements.insert(admission.handshake, displace);
-        drop(handshakes);
-        Ok(HandshakeSlot::new(self.clone(), admission.handshake, displacement))
-    }
-
-    pub(crate) fn leave(&self, handshake: u64) {
-        let mut handshakes = self.0.lock();
-        handshakes.displacements.remove(&handshake);
-        handshakes.limiter.leave(handshake);
     }
 }
 

@@ -1,28 +1,20 @@
-//! Transactions between peers and the pool (`docs/spec/p2p.md` 16.2).
+//! The transactions that each peer knows, and the messages with those that it does not (`docs/spec/p2p.md` 16.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy_primitives::{B256, Bytes};
-use futures_util::FutureExt as _;
-use tenon_api::messages::TransactionPending;
-use tenon_api::{PeerTransactions, RecoveredTransaction, Transaction};
-use tenon_bus::{Bus, Delivery};
-use tenon_chain::encode_transaction;
+use alloy_primitives::B256;
+use tenon_api::Transaction;
 use tenon_network_identity::NodeId;
 use tenon_network_sync::BoundedSet;
 use tenon_network_wire::{Kind, encode_list};
-use tenon_supervisor::Mailbox;
 
-use crate::actor::Input;
 use crate::link::Outgoing;
 
 /// A message is complete once its transactions reach this number of bytes.
 const PACK_BYTES: usize = 102_400;
 /// Maximum number of remembered transactions of a peer.
 const MAX_KNOWN: usize = 32_768;
-/// Maximum number of transactions that are announced together.
-const MAX_GOSSIP: usize = 1024;
 
 /// A transaction for peers, encoded as an item of a list.
 #[derive(Clone, Debug)]
@@ -98,32 +90,6 @@ fn packs(known: &mut BoundedSet<B256>, transactions: &[GossipItem]) -> Vec<Outgo
         close(&mut items);
     }
     packs
-}
-
-/// Submits transactions of a peer to the pool, on a thread that may block.
-pub(crate) fn offer(pool: &dyn PeerTransactions, transactions: &[Arc<Transaction>]) {
-    let raw: Vec<Bytes> = transactions.iter().map(|transaction| Bytes::from(encode_transaction(transaction))).collect();
-    pool.offer(&raw);
-}
-
-/// Sends new pending transactions to the actor until it is aborted.
-pub(crate) async fn follow_pool(bus: Bus, pool: Arc<dyn PeerTransactions>, mailbox: Mailbox<Input>) {
-    let mut pending = bus.subscribe::<TransactionPending>();
-    while let Some(delivery) = pending.next().await {
-        let mut transactions: Vec<RecoveredTransaction> = Vec::new();
-        let mut next = Some(delivery);
-        while let Some(delivery) = next {
-            match delivery {
-                Delivery::Event(event) => transactions.push(event.transaction.clone()),
-                // Missed transactions are in the pool.
-                Delivery::Missed(_) => transactions.extend(pool.pending()),
-            }
-            next = if transactions.len() < MAX_GOSSIP { pending.next().now_or_never().flatten() } else { None };
-        }
-        let items = transactions.iter().map(|pending| GossipItem::new(&pending.transaction)).collect();
-        // A busy actor does not announce them; peers receive them from other nodes.
-        drop(mailbox.try_send(Input::Pending(items)));
-    }
 }
 
 #[cfg(test)]
