@@ -423,45 +423,17 @@ impl NetworkActor {
                 self.sync.import_ended(outcome, &self.chain, clock.now);
             }
             Input::HeaderVerified { hash, verdict } => self.sync.header_verified(hash, &verdict, &self.chain),
-            Input::Inserted { header, verdict } => {
-                let is_executed = matches!(verdict, BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch);
-                self.sync.inserted(header.hash(), &verdict, clock.unix);
-                if let Some(consensus) = self.parts.consensus.as_ref().filter(|_| is_executed) {
-                    consensus.executed(header, true);
-                }
-            }
+            Input::Inserted { header, verdict } => self.inserted(header, &verdict, clock),
             Input::Broadcast { message, is_repeated } => self.broadcast(&message, is_repeated),
             Input::Announce(block, total_difficulty) => self.sync.relay(block, total_difficulty),
-            Input::Pending(items) => {
-                for (node, messages) in self.gossip.messages_for_all(&items) {
-                    messages.into_iter().for_each(|message| self.send_first(&node, message));
-                }
-            }
+            Input::Pending(items) => self.send_pending(&items),
             Input::PendingForPeer(node, items) => {
                 let messages = self.gossip.messages_for(&node, &items);
                 messages.into_iter().for_each(|message| self.send_first(&node, message));
             }
             Input::Fault { connection, fault } => self.connection_manager.fault(connection, fault, clock),
-            Input::Ended { connection, reason } => {
-                self.links.remove(&connection);
-                while self.parts.tasks.lock().try_join_next().is_some() {}
-                let node = self.connection_manager.established_node(connection);
-                self.connection_manager.ended(connection, &reason);
-                if let Some(node) = node
-                    && self.connection_manager.established_connections(&node).next().is_none()
-                {
-                    self.sync.left(node);
-                    self.gossip.left(&node);
-                    self.rounds.left(&node);
-                }
-            }
-            Input::Datagram { from, bytes, .. } => {
-                if let Some(discovery) = &mut self.discovery
-                    && let Err(error) = discovery.receive(from, &bytes, clock)
-                {
-                    tracing::trace!(%from, %error, "datagram refused");
-                }
-            }
+            Input::Ended { connection, reason } => self.connection_ended(connection, &reason),
+            Input::Datagram { from, bytes, .. } => self.receive_datagram(from, &bytes, clock),
             Input::External(address) => {
                 if let Some(discovery) = &mut self.discovery {
                     discovery.set_own_ip(address);
@@ -471,14 +443,54 @@ impl NetworkActor {
                 // An error means that the caller has gone.
                 let _ = answer.send(self.connection_manager.change(&enode, change, clock));
             }
-            Input::Tick => {
-                if let Some(discovery) = &mut self.discovery {
-                    discovery.tick(clock);
-                }
-                if clock.now >= self.save_at {
-                    self.save_files(clock);
-                }
-            }
+            Input::Tick => self.tick(clock),
+        }
+    }
+
+    /// Passes the verdict on a block to the synchronisation, and an executed block to the voting.
+    fn inserted(&mut self, header: Arc<SealedHeader>, verdict: &BlockVerdict, clock: Clock) {
+        let is_executed = matches!(verdict, BlockVerdict::Head | BlockVerdict::ExecutedOnSideBranch);
+        self.sync.inserted(header.hash(), verdict, clock.unix);
+        if let Some(consensus) = self.parts.consensus.as_ref().filter(|_| is_executed) {
+            consensus.executed(header, true);
+        }
+    }
+
+    /// Sends pending transactions to the peers that do not know them.
+    fn send_pending(&mut self, items: &[GossipItem]) {
+        for (node, messages) in self.gossip.messages_for_all(items) {
+            messages.into_iter().for_each(|message| self.send_first(&node, message));
+        }
+    }
+
+    fn connection_ended(&mut self, connection: ConnectionId, reason: &str) {
+        self.links.remove(&connection);
+        while self.parts.tasks.lock().try_join_next().is_some() {}
+        let node = self.connection_manager.established_node(connection);
+        self.connection_manager.ended(connection, reason);
+        if let Some(node) = node
+            && self.connection_manager.established_connections(&node).next().is_none()
+        {
+            self.sync.left(node);
+            self.gossip.left(&node);
+            self.rounds.left(&node);
+        }
+    }
+
+    fn receive_datagram(&mut self, from: SocketAddr, bytes: &[u8], clock: Clock) {
+        if let Some(discovery) = &mut self.discovery
+            && let Err(error) = discovery.receive(from, bytes, clock)
+        {
+            tracing::trace!(%from, %error, "datagram refused");
+        }
+    }
+
+    fn tick(&mut self, clock: Clock) {
+        if let Some(discovery) = &mut self.discovery {
+            discovery.tick(clock);
+        }
+        if clock.now >= self.save_at {
+            self.save_files(clock);
         }
     }
 }
