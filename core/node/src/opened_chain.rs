@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tenon_api::messages::ChainInfo;
-use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, SealedHeader, StoreError};
+use tenon_api::{
+    B256, BlockCommit, ChainReader, ChainWriter as _, ConsensusEngine, EncodedChainReader, SealedHeader, StoreError,
+};
 use tenon_chain::{ChainSpec, Genesis, GenesisError};
 use tenon_config::{DatabaseSettings, Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
@@ -96,7 +98,45 @@ fn check_history(settings: &Settings, family: &dyn NodeFamily) -> Result<(), Sto
     )))
 }
 
-/// Repeats the engine's work after the last commit, in case the process was killed before that work was done.
+/// Parses the genesis of a start. The error for the copy in the folder says how to replace it.
+fn read_chosen(settings: &Settings, folder: &DataFolder, chosen: &ChosenGenesis) -> Result<Genesis, Stop> {
+    chosen.read(settings).map_err(|error| match folder.genesis() {
+        Ok(Some(kept)) if kept == chosen.text => Stop::DataFolder(format!(
+            "{}: {error}; remove this copy, and give the genesis of the chain again (--genesis or --network; \
+             `tenon dev` creates its own)",
+            folder.genesis_path().display()
+        )),
+        _ => chosen.refusal(&error),
+    })
+}
+
+/// Opens the folder's database, and stores the genesis block in a new one or compares it with that of an existing one.
+///
+/// A folder without a copy of the genesis gets one before the database, so that a folder with a database always has a
+/// copy, even if the process is killed in between.
+fn open_store(
+    settings: &Settings,
+    folder: &DataFolder,
+    chosen: &ChosenGenesis,
+    commit: &BlockCommit,
+    chain_id: u64,
+) -> Result<Arc<Store>, Stop> {
+    let _creation = if folder.database().exists() { None } else { restoring::lock_creation(folder)? };
+    let is_new = folder.genesis()?.is_none();
+    if is_new {
+        folder.keep_genesis(&chosen.text)?;
+    }
+    let opened = Store::open(&folder.database(), store_options(&settings.database))
+        .and_then(|store| store.initialise(commit, chain_id).map(|()| store));
+    opened.map_err(|error| {
+        if is_new {
+            folder.forget_genesis();
+        }
+        refusal(folder, error)
+    })
+}
+
+/// Performs the work after a commit, in case the process was killed between the two.
 fn catch_up(store: &Arc<Store>, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
     let head = store.head();
     if head.header.number == 0 {
@@ -137,45 +177,19 @@ impl OpenedChain {
         rules: Rules,
     ) -> Result<Self, Stop> {
         check_signers(settings);
-        let genesis_text = chosen.text.as_slice();
-        let genesis = chosen.read(settings).map_err(|error| match folder.genesis() {
-            Ok(Some(kept)) if kept == genesis_text => Stop::DataFolder(format!(
-                "{}: {error}; remove this copy, and give the genesis of the chain again (--genesis or --network; \
-                 `tenon dev` creates its own)",
-                folder.genesis_path().display()
-            )),
-            _ => chosen.refusal(&error),
-        })?;
+        let genesis = read_chosen(settings, folder, chosen)?;
         let spec = Arc::clone(&genesis.spec);
         let family = family_of(&spec);
         check_history(settings, &*family)?;
-        let profile = spec.profile();
         let commit = genesis.commit().map_err(Stop::failure)?;
-        // The copy is written before the database, so that a folder with a database always has one, even if the process
-        // is killed in between. A copy of another genesis is replaced only after the database has accepted the new one.
-        let creation = if folder.database().exists() { None } else { restoring::lock_creation(folder)? };
-        let is_new = folder.genesis()?.is_none();
-        if is_new {
-            folder.keep_genesis(genesis_text)?;
-        }
-        let opened = Store::open(&folder.database(), store_options(&settings.database))
-            .and_then(|store| store.initialise(&commit, spec.chain_id).map(|()| store));
-        let store = match opened {
-            Ok(store) => store,
-            Err(error) => {
-                if is_new {
-                    folder.forget_genesis();
-                }
-                return Err(refusal(folder, error));
-            }
-        };
-        drop(creation);
+        let store = open_store(settings, folder, chosen, &commit, spec.chain_id)?;
         let taken_over = match rules {
             Rules::MustMatch => rules_in_force::compare(&spec, &*family, &store)?,
             Rules::NotCompared => None,
         };
-        if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
-            folder.keep_genesis(genesis_text)?;
+        // A copy of another genesis is replaced only now, after the database has accepted the chosen one.
+        if folder.genesis()?.as_deref() != Some(&chosen.text[..]) {
+            folder.keep_genesis(&chosen.text)?;
         }
         // After the genesis file: if the process is killed in between, the next start compares the rules again.
         if let Some(rules) = taken_over {
@@ -189,7 +203,7 @@ impl OpenedChain {
             chain_id: spec.chain_id,
             network_id: spec.network_id,
             genesis_hash: commit.block.hash(),
-            profile,
+            profile: spec.profile(),
         });
         Ok(Self { spec, family, store, info, engine })
     }
