@@ -299,12 +299,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                 }
                 Incoming::Leave { goodbye } => return End::Leave(goodbye),
                 Incoming::Refuse { goodbye } => return End::Refuse(goodbye),
-                Incoming::Finish { reply, goodbye } => {
-                    if let Some(reply) = reply {
-                        shared.outgoing.push_answer(reply);
-                    }
-                    return End::Finish(goodbye);
-                }
+                Incoming::Finish { reply, goodbye } => return shared.finish(reply, goodbye),
                 Incoming::More => {
                     turn.rest();
                     tokio::select! {
@@ -313,18 +308,14 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         () = gone() => return End::Gone,
                     }
                     if let Err(refused) = self.hold_buffer(&shared.memory, &mut memory) {
-                        // The client gets an error without an id, which may not have been received.
-                        shared.outgoing.push_answer(Reply::failure_without_request(&failures::out_of_memory(refused)));
-                        if !self.framing.drop_message(&mut self.buffer) {
+                        if !self.drop_message(shared, refused) {
                             return End::Finish(None);
                         }
-                        move_message(&mut self.buffer, 0);
                         memory = None;
                         continue;
                     }
                     self.make_room();
-                    let read = read_before(silence.as_mut(), reader, &mut self.buffer).await;
-                    match read {
+                    match read_before(silence.as_mut(), reader, &mut self.buffer).await {
                         Ok(0) if F::may_half_close() => return End::Finish(None),
                         Ok(0) | Err(_) => return End::Gone,
                         Ok(count) => meter.receive(count),
@@ -362,6 +353,18 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             None => *memory = Some(client.reserve(MemoryUse::Messages, bytes)?),
         }
         Ok(())
+    }
+
+    /// Drops the message that is being received, because there is no memory for it; false if that is impossible.
+    #[cold]
+    fn drop_message(&mut self, shared: &Shared<S>, refused: OutOfMemory) -> bool {
+        // The client gets an error without an id, which may not have been received.
+        shared.outgoing.push_answer(Reply::failure_without_request(&failures::out_of_memory(refused)));
+        let is_dropped = self.framing.drop_message(&mut self.buffer);
+        if is_dropped {
+            move_message(&mut self.buffer, 0);
+        }
+        is_dropped
     }
 
     /// Gives up a large buffer from which a message was just taken: it is freed with the message.
@@ -502,6 +505,14 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>)
 }
 
 impl<S: RpcService> Shared<S> {
+    /// Sends the reply to the last message, if it has one.
+    fn finish(&self, reply: Option<Reply>, goodbye: Option<Bytes>) -> End {
+        if let Some(reply) = reply {
+            self.outgoing.push_answer(reply);
+        }
+        End::Finish(goodbye)
+    }
+
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<tokio::task::AbortHandle> {
         let mut tasks = self.tasks.lock();
         let tasks = tasks.as_mut()?;
