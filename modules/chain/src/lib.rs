@@ -40,7 +40,7 @@ pub use codec::{
     authorization_signing_hash, decode_block, decode_header, decode_list_transaction, decode_pooled_transaction,
     decode_receipt, decode_sealed_header, decode_transaction, encode_block, encode_header, encode_items_before_extra,
     encode_list_transaction, encode_pooled_transaction, encode_receipt, encode_transaction, logs_bloom,
-    require_header_form, seal, signing_hash, transaction_hash,
+    require_ethereum_header, require_native_header, seal, signing_hash, transaction_hash,
 };
 pub use contract_slots::{
     VALIDATOR_CONTRACT, address_in, candidate_record, element_slot, mapping_slot, masternode_owner, variable_slot,

@@ -21,8 +21,8 @@
 //!   caller's thread;
 //! - `read` contains the reads that are more than a look-up;
 //! - `space` stores the records of plugins, separately;
-//! - `condition` reports whether the database can be written, by the outcomes in `write_record`; `full_disk` how much space
-//!   it needs;
+//! - `condition` reports whether the database can be written, by the outcomes in `write_record`, and `full_disk` how
+//!   much space it needs;
 //! - `table_list` refuses a truncated list of tables, `log_check` damaged logs;
 //! - `ports` and `handlers` are the interfaces, `verify` checks all records.
 //!

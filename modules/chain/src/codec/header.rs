@@ -2,7 +2,7 @@
 
 use alloy_primitives::{B64, Bloom, Bytes, keccak256};
 use alloy_rlp::Encodable;
-use tenon_api::{Header, NativeSeal, SealedHeader, messages::Profile};
+use tenon_api::{Header, NativeSeal, SealedHeader};
 
 use super::error::{DecodeError, DecodeProblem};
 use super::rlp::{Reader, write_list};
@@ -10,18 +10,26 @@ use super::rlp::{Reader, write_list};
 /// Items that every header has, `parent_hash` to `nonce`.
 const COMMON_ITEMS: usize = 15;
 
-/// A header does not have the form of the headers of a profile.
+/// A header does not have the form that the caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a header in the form of another profile")]
+#[error("a header in the form of another family")]
 pub struct OtherHeaderForm;
 
-/// Checks that a header has the form of this profile's headers. The codec decodes both forms; code that supports only one
-/// refuses the other with this function.
+/// Checks that a header has the form of native headers. The codec decodes both forms; code that supports only one
+/// refuses the other with this function, or with [`require_ethereum_header`].
 ///
 /// # Errors
-/// [`OtherHeaderForm`] for a native header without the three native items, or an Ethereum header with them.
-pub fn require_header_form(header: &Header, profile: Profile) -> Result<(), OtherHeaderForm> {
-    if has_native_items(header) == matches!(profile, Profile::Native) { Ok(()) } else { Err(OtherHeaderForm) }
+/// [`OtherHeaderForm`] for a header without the three native items.
+pub const fn require_native_header(header: &Header) -> Result<(), OtherHeaderForm> {
+    if has_native_items(header) { Ok(()) } else { Err(OtherHeaderForm) }
+}
+
+/// Checks that a header has the form of Ethereum's headers.
+///
+/// # Errors
+/// [`OtherHeaderForm`] for a header with the three native items.
+pub const fn require_ethereum_header(header: &Header) -> Result<(), OtherHeaderForm> {
+    if has_native_items(header) { Err(OtherHeaderForm) } else { Ok(()) }
 }
 
 /// Whether a header has the three native items. They decide its own encoding, and whether its block can have a list of

@@ -18,7 +18,7 @@ pub use block::{assemble_block, decode_block, encode_block, encode_withdrawal};
 pub use error::{DecodeError, DecodeProblem};
 pub use header::{
     OtherHeaderForm, decode_header, decode_sealed_header, encode_header, encode_items_before_extra,
-    require_header_form, seal,
+    require_ethereum_header, require_native_header, seal,
 };
 pub use item::{RlpItem, decode_item, encode_item};
 pub use pooled::{

@@ -1,7 +1,7 @@
 //! Checks a header against its parent, except gas, base fee and blobs, which have files of their own.
 
-use tenon_api::{B64, EMPTY_OMMERS_HASH, Header, SealedHeader, U256, messages::Profile};
-use tenon_chain::{ChainSpec, Fork, require_header_form};
+use tenon_api::{B64, EMPTY_OMMERS_HASH, Header, SealedHeader, U256};
+use tenon_chain::{ChainSpec, Fork, require_ethereum_header};
 
 use super::{blobs, gas};
 use crate::violation::{Violation, require_equal, require_presence};
@@ -36,7 +36,7 @@ pub(crate) fn verify(
 }
 
 fn verify_shape(header: &Header) -> Result<(), Violation> {
-    require_header_form(header, Profile::Ethereum)
+    require_ethereum_header(header)
         .map_err(|_| Violation::new("header shape", "the native items", "an Ethereum header"))
 }
 

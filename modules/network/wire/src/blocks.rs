@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use alloy_primitives::{U256, keccak256};
 use alloy_rlp::{Encodable, Header as RlpHeader};
-use tenon_api::{Block, Header, Receipt, SealedHeader, Transaction, TransactionType, messages::Profile};
+use tenon_api::{Block, Header, Receipt, SealedHeader, Transaction, TransactionType};
 use tenon_chain::{
     decode_block, decode_header, decode_list_transaction, decode_receipt, decode_sealed_header, encode_block,
-    encode_header, encode_list_transaction, encode_receipt, encoded_transactions_root, require_header_form,
+    encode_header, encode_list_transaction, encode_receipt, encoded_transactions_root, require_native_header,
 };
 
 use crate::limits::{MAX_ANSWER_ITEMS, MAX_GOSSIPED_TRANSACTIONS, MAX_LOGS, MAX_TRANSACTIONS, max_transactions};
@@ -41,8 +41,9 @@ impl Remaining {
     }
 }
 
+/// The messages of these networks have native headers.
 fn native(header: &Header) -> Result<(), WireError> {
-    require_header_form(header, Profile::Native).map_err(|_| WireError::ForeignHeader)
+    require_native_header(header).map_err(|_| WireError::ForeignHeader)
 }
 
 fn supported(transaction: &Transaction) -> Result<(), WireError> {
