@@ -1,12 +1,7 @@
 //! Bounds of settings. A value outside is refused with an error that names the allowed range: a node could not work
 //! with it, and would fail later in a way that does not show the cause.
 
-use std::time::Duration;
-
-use crate::error::{Origin, SettingsError};
-use crate::layers::Resolved;
-use crate::settings::Settings;
-use crate::value::{ByteSize, SettingValue, Value};
+use crate::value::{SettingValue, Value};
 
 const SECOND: u64 = 1_000;
 const HOUR: u64 = 3_600 * SECOND;
@@ -118,68 +113,11 @@ fn check<T: SettingValue>(key: &str, value: T) -> Result<T, String> {
     Err(format!("expected {}, found {}", bounds.show::<T>(), value.show()))
 }
 
-/// Checks settings that depend on each other.
-///
-/// # Errors
-/// [`SettingsError::BadValue`] naming the first that contradicts others.
-pub(crate) fn check_together(resolved: &Resolved) -> Result<(), SettingsError> {
-    let Some((key, problem)) = misfit(&resolved.settings) else { return Ok(()) };
-    let origin: Origin = resolved.origin(key).clone();
-    Err(SettingsError::BadValue { origin, key: key.to_owned(), problem })
-}
-
-/// The first setting that contradicts others, and the problem.
-fn misfit(settings: &Settings) -> Option<(&'static str, String)> {
-    let rpc = &settings.rpc;
-    let show = |size: ByteSize| match size.show() {
-        Value::Text(text) => text,
-        other => other.to_string(),
-    };
-    let messages = [
-        ("http.bodylimit", settings.http.enabled, settings.http.body_limit),
-        ("ws.messagelimit", settings.ws.enabled, settings.ws.message_limit),
-        ("ipc.messagelimit", !settings.ipc.disabled, settings.ipc.message_limit),
-    ];
-    for (key, _, message) in messages.into_iter().filter(|(_, is_enabled, _)| *is_enabled) {
-        if rpc.memory < message {
-            let (found, message) = (show(rpc.memory), show(message));
-            return Some((
-                "rpc.memory",
-                format!("expected at least `{key}` ({message}), the size of one message, found {found}"),
-            ));
-        }
-    }
-    if rpc.client_memory > rpc.memory {
-        let (found, memory) = (show(rpc.client_memory), show(rpc.memory));
-        return Some(("rpc.clientmemory", format!("expected at most `rpc.memory` ({memory}), found {found}")));
-    }
-    let share = rpc.client_share();
-    let key = if rpc.client_memory.0 == 0 { "rpc.memory" } else { "rpc.clientmemory" };
-    if settings.http.enabled && share < settings.http.body_limit {
-        let (share, body) = (show(share), show(settings.http.body_limit));
-        return Some((
-            key,
-            format!(
-                "expected that one client gets at least `http.bodylimit` ({body}), the size of one request, found {share} for it"
-            ),
-        ));
-    }
-    None
-}
-
-/// The maximum duration of settings without other bounds: clocks cannot count much further.
-pub(crate) const MAX_DURATION: Duration = Duration::from_millis(100 * YEAR);
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::settings::all_settings;
     use crate::{Layers, resolve};
-
-    fn refusal(flags: &[(&'static str, &str)]) -> Option<String> {
-        let flags = flags.iter().map(|(key, text)| (*key, format!("--{key}"), (*text).to_owned()));
-        resolve(Layers::new("run").flags(flags)).err().map(|error| error.to_string())
-    }
 
     #[test]
     fn absurd_values_are_refused_with_their_key_and_the_allowed_range() {
@@ -201,48 +139,18 @@ mod tests {
             ("dev.chain-id", "0", "1 to 9223372036854775771"),
             ("log.verbosity", "9", "0 to 5"),
         ] {
-            let refused = refusal(&[(key, text)]).unwrap_or_default();
+            let flag = (key, format!("--{key}"), text.to_owned());
+            let refused = resolve(Layers::new("run").flags([flag])).unwrap_err().to_string();
             let expected = format!("flag --{key}: `{key}`: expected {allowed}");
             assert!(refused.starts_with(&expected), "{refused:?} instead of {expected:?}");
         }
     }
 
     #[test]
-    fn durations_beyond_the_clocks_range_are_refused_everywhere() {
-        let refused = Duration::read(&Value::Untyped("18446744073709551615ms".into())).unwrap_err();
-        assert!(refused.starts_with("expected a duration of at most 876000h, found "), "{refused}");
-        assert_eq!(Duration::read(&Value::Untyped("36500d".into())), Ok(MAX_DURATION));
-    }
-
-    #[test]
-    fn contradictory_settings_are_refused() {
-        for (flags, expected) in [
-            (
-                &[("rpc.memory", "32MiB")][..],
-                "flag --rpc.memory: `rpc.memory`: expected at least `ipc.messagelimit` (64MiB), the size of one message, found 32MiB",
-            ),
-            (
-                &[("rpc.clientmemory", "1GiB")],
-                "flag --rpc.clientmemory: `rpc.clientmemory`: expected at most `rpc.memory` (512MiB), found 1GiB",
-            ),
-            (
-                &[("rpc.clientmemory", "1MiB")],
-                "flag --rpc.clientmemory: `rpc.clientmemory`: expected that one client gets at least `http.bodylimit` (5MiB), the \
-                 size of one request, found 1MiB for it",
-            ),
-        ] {
-            assert_eq!(refusal(flags).as_deref(), Some(expected));
-        }
-        assert_eq!(refusal(&[("rpc.memory", "32MiB"), ("ipc.messagelimit", "16MiB")]), None);
-        assert_eq!(refusal(&[("rpc.memory", "32MiB"), ("ipc.disabled", "true")]), None);
-    }
-
-    #[test]
-    fn every_bound_belongs_to_a_setting_and_every_default_is_within_its_bounds() {
+    fn every_bound_belongs_to_a_setting() {
         let rows = all_settings();
         let bounded = rows.iter().filter(|row| bounds_of(row.key).is_some()).count();
 
         assert!(bounded > 40, "{bounded}");
-        assert_eq!(misfit(&Settings::default()), None);
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::bounds;
 use crate::error::{Origin, SettingsError};
 use crate::file::{FileContent, read_file};
+use crate::misfit::misfit;
 use crate::settings::{Settings, all_settings};
 use crate::suggestion::nearest;
 use crate::value::Value;
@@ -136,8 +136,17 @@ pub fn resolve(layers: Layers) -> Result<Resolved, SettingsError> {
     let has_own_folder = !layers.has_temporary_folder || resolved.is_chosen("datadir");
     read_settings_file(&mut resolved, layers.file.or(config_variable), has_own_folder)?;
     put_all(&mut resolved, &variables, &layers.flags, |_| true)?;
-    bounds::check_together(&resolved)?;
+    check_together(&resolved)?;
     Ok(resolved)
+}
+
+/// Checks settings that depend on each other.
+///
+/// # Errors
+/// [`SettingsError::BadValue`] naming the first that contradicts others.
+fn check_together(resolved: &Resolved) -> Result<(), SettingsError> {
+    let Some((key, problem)) = misfit(&resolved.settings) else { return Ok(()) };
+    Err(SettingsError::BadValue { origin: resolved.origin(key).clone(), key: key.to_owned(), problem })
 }
 
 fn put_all(

@@ -31,6 +31,7 @@ mod file;
 mod flags;
 mod layers;
 mod lists;
+mod misfit;
 mod mnemonic;
 mod networks;
 mod reference;

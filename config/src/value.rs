@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bounds::MAX_DURATION;
+/// The maximum duration of settings without other bounds, 100 years: clocks cannot count much further.
+const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// A value to be parsed or shown.
 #[derive(Clone, Debug, PartialEq)]

@@ -63,3 +63,10 @@ fn errors_name_the_expected_form_and_the_value() {
         Err("expected a list such as [\"eth\", \"net\"], found true".into())
     );
 }
+
+#[test]
+fn durations_beyond_the_clocks_range_are_refused_everywhere() {
+    let refused = Duration::read(&Value::Untyped("18446744073709551615ms".into())).unwrap_err();
+    assert!(refused.starts_with("expected a duration of at most 876000h, found "), "{refused}");
+    assert_eq!(Duration::read(&Value::Untyped("36500d".into())), Ok(MAX_DURATION));
+}
