@@ -2,8 +2,6 @@
 //! and `backup.json`, which is written last, lists the content: every file with its length and SHA-256, the head, the
 //! rules.
 
-mod source;
-
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{self, DirBuilder, DirEntry};
@@ -19,6 +17,7 @@ use tenon_chain::{Genesis, GenesisError};
 use tenon_config::DatabaseSettings;
 use tenon_storage::{Store, StoreOptions};
 
+use crate::backup_source::{MANIFEST, Source, SourceError};
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
@@ -28,8 +27,6 @@ use crate::restoring::Restoration;
 use crate::rules_in_force;
 use crate::synced_files::{copy, copy_unsynced, failed, sync, write_whole};
 use crate::version::client_version;
-
-pub(crate) use self::source::{MANIFEST, Source, SourceError};
 
 /// The format version of backups that this release writes.
 const FORM: u32 = 1;

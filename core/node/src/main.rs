@@ -17,6 +17,7 @@
 mod actor_reports;
 mod allocator;
 mod backup;
+mod backup_source;
 mod block_log;
 mod bounded_file;
 mod chain_files;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::backup::SourceError;
+use crate::backup_source::SourceError;
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;

@@ -9,7 +9,8 @@ use tenon_config::{Settings, add_flags};
 use tenon_ipc_client::AdminClient as _;
 use tenon_storage::{OpenError, Store};
 
-use crate::backup::{self, Manifest, Source};
+use crate::backup::{self, Manifest};
+use crate::backup_source::Source;
 use crate::checkpoints;
 use crate::command_line::is_database_setting;
 use crate::commands::print;

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::hashed::Hashed;
 use super::new_file::{with_end, write_named};
-use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, Manifest};
+use crate::backup_source::MANIFEST;
 use crate::bounded_file;
 use crate::exit::Stop;
 use crate::synced_files::{self, failed};

@@ -10,7 +10,8 @@ use tenon_api::B256;
 
 use super::new_file::{NEW, with_end, write_named};
 use super::parts::{ListedParts, SnapshotRequirements, interrupted};
-use crate::backup::{self, DATABASE, FileRecord, GENESIS, MANIFEST, Manifest, Source, SourceError};
+use crate::backup::{self, DATABASE, FileRecord, GENESIS, Manifest};
+use crate::backup_source::{MANIFEST, Source, SourceError};
 use crate::bounded_file;
 use crate::exit::Stop;
 use crate::restoring::make_private;

@@ -20,7 +20,8 @@ use tenon_api::{B256, ChainReader as _};
 use tenon_chain::ChainSpec;
 use tenon_storage::Store;
 
-use crate::backup::{self, Manifest, Source, SourceError};
+use crate::backup::{self, Manifest};
+use crate::backup_source::{Source, SourceError};
 use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;

@@ -14,7 +14,7 @@ pub(crate) struct Source<'a> {
     /// Its folder or file.
     pub(crate) path: &'a Path,
     /// "backup" or "snapshot".
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
 }
 
 impl<'a> Source<'a> {
@@ -40,7 +40,7 @@ impl<'a> Source<'a> {
     }
 
     /// The error for a list that cannot be used.
-    pub(super) fn not_whole(self, problem: &dyn fmt::Display) -> Stop {
+    pub(crate) fn not_whole(self, problem: &dyn fmt::Display) -> Stop {
         let (list, kind) = (self.path.join(MANIFEST), self.kind);
         Stop::Failure(format!("{}: {problem}; the {kind} is incomplete, make another one", list.display()))
     }
