@@ -12,10 +12,10 @@ use http::HeaderMap;
 
 use crate::{
     access_rules::{HttpRules, PortExposure, WebSocketRules},
-    http::{Cors, VirtualHosts},
+    http::{cors::Cors, hosts::VirtualHosts},
     service::{Exposure, Origin},
     token::{Authorization, TokenCheck},
-    websocket::OriginRules,
+    websocket::origin::OriginRules,
 };
 
 /// Maximum token lifetime with a timer. A later expiry is ignored, because no connection lasts that long.

@@ -9,9 +9,9 @@ use crate::{
     http::{cors::Cors, hosts::VirtualHosts},
     token::{Authorization, TokenCheck, secret_in},
     websocket::{
-        OriginRules,
         frame::{Decoded, Decoder},
         handshake,
+        origin::OriginRules,
     },
 };
 

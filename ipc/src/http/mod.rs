@@ -52,11 +52,10 @@ use answers::{
 };
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
-pub(crate) use cors::Cors;
+use cors::Cors;
 use departure::Departure;
 use head::{Head, is_root};
 pub use health::{HealthCheck, HealthReport};
-pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 pub(crate) use proxies::Proxies;
 pub use proxies::{Network, NetworkError};

@@ -7,7 +7,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use sha1::{Digest as _, Sha1};
 
-use super::OriginRules;
+use super::origin::OriginRules;
 
 /// Whether a request asks for a WebSocket, by the reference's rules.
 pub(crate) fn is_upgrade(headers: &HeaderMap) -> bool {

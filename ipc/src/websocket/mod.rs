@@ -5,7 +5,7 @@
 
 pub(crate) mod frame;
 pub(crate) mod handshake;
-mod origin;
+pub(crate) mod origin;
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -18,8 +18,6 @@ use crate::{
     service::RpcService,
 };
 use frame::{CloseCode, Decoded, Decoder};
-
-pub(crate) use origin::OriginRules;
 
 /// Limits of the WebSocket front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
