@@ -1,14 +1,9 @@
 //! The parts of a header that a walk over an epoch reads. A certificate of 108 signatures makes a header seven
 //! kilobytes large, and an epoch switch walks over some 2,700 headers for rewards and penalties.
 
-use tenon_api::{Address, B256, ChainReader, SealedHeader, U256};
-use tenon_native_spec::NativeConsensus;
+use tenon_api::{Address, B256, SealedHeader, U256};
 
-use crate::{
-    ExtraFields,
-    ancestry::required,
-    v2::{V2Error, is_epoch_switch, opens_epoch},
-};
+use crate::ExtraFields;
 
 /// A header reduced to its small parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +19,7 @@ pub(crate) struct HeaderLink {
     /// Base fees of the block, wei.
     pub(crate) base_fees: U256,
     /// The extra data of a v2 header, without the signatures of its certificate.
-    extra: Option<ExtraFields>,
+    pub(crate) extra: Option<ExtraFields>,
 }
 
 impl HeaderLink {
@@ -43,28 +38,12 @@ impl HeaderLink {
             extra,
         }
     }
-
-    /// [`is_epoch_switch`] of the header.
-    ///
-    /// # Errors
-    /// As there; [`V2Error::Store`] if the header is not stored.
-    pub(crate) fn is_epoch_switch(
-        &self,
-        consensus: &NativeConsensus,
-        chain: &dyn ChainReader,
-    ) -> Result<bool, V2Error> {
-        match &self.extra {
-            Some(extra) if self.number > consensus.switch_block => Ok(opens_epoch(consensus, extra)),
-            // The switch block, and blocks that the rule refuses with an error of its own.
-            _ => is_epoch_switch(consensus, &**required(chain, self.hash)?),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recorded_chain::RecordedChain;
+    use crate::{recorded_chain::RecordedChain, v2::is_epoch_switch};
 
     /// Numbers of the epoch switches of a chain, by its headers or by their links.
     fn switches(chain: &RecordedChain, mut is_switch: impl FnMut(&SealedHeader) -> bool) -> Vec<u64> {

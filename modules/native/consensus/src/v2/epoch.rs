@@ -7,8 +7,9 @@ use tenon_native_spec::NativeConsensus;
 
 use super::{V2Engine, V2Error, snapshot::canonical_header, stored_header};
 use crate::{
-    ancestry::is_canonical,
+    ancestry::{is_canonical, required},
     extra::{ExtraFields, addresses_of, v1_masternodes},
+    header_link::HeaderLink,
     messages::BlockInfo,
 };
 
@@ -69,9 +70,27 @@ pub fn is_epoch_switch(consensus: &NativeConsensus, header: &Header) -> Result<b
 }
 
 /// [`is_epoch_switch`] of a v2 block with decoded extra data.
-pub(crate) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields) -> bool {
+pub(super) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields) -> bool {
     let certified = &extra.quorum.block;
     certified.number == consensus.switch_block || certified.round < epoch_start(consensus, extra.round)
+}
+
+impl HeaderLink {
+    /// [`is_epoch_switch`] of the header, mostly without reading it.
+    ///
+    /// # Errors
+    /// As there; [`V2Error::Store`] if the header is not stored.
+    pub(crate) fn is_epoch_switch(
+        &self,
+        consensus: &NativeConsensus,
+        chain: &dyn ChainReader,
+    ) -> Result<bool, V2Error> {
+        match &self.extra {
+            Some(extra) if self.number > consensus.switch_block => Ok(opens_epoch(consensus, extra)),
+            // The switch block, and blocks that the rule refuses with an error of its own.
+            _ => is_epoch_switch(consensus, &**required(chain, self.hash)?),
+        }
+    }
 }
 
 /// Returns whether a block of this round on top of `parent` would open an epoch (4.1).

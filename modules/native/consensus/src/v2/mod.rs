@@ -24,7 +24,6 @@ use tenon_chain::ChainSpec;
 use tenon_native_spec::{NativeConsensus, NativeSettings};
 
 pub use certificate::reaches_threshold;
-pub(crate) use epoch::opens_epoch;
 pub use epoch::{
     EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of, would_open_epoch,
 };
