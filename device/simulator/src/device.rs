@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::model::Line;
 use crate::reader::{DeviceReader, Reading};
-use crate::signing::Signing;
-use crate::simulator::{MAX_RECORDED_MESSAGES, Shared};
+use crate::shared::{MAX_RECORDED_MESSAGES, Shared};
 use crate::storage::{Ram, Storage};
+use crate::transaction::Signing;
 use crate::{Approval, Fault, Model, SimulatorSettings};
 
 /// Input of a device.

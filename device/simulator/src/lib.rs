@@ -22,13 +22,16 @@ mod prompts;
 mod reader;
 mod reset;
 mod settings;
+mod shared;
 mod signing;
 mod simulator;
 mod storage;
+mod transaction;
 mod typed_data;
 pub mod udp;
 
 pub use fault::{Fault, FaultPlan, UnknownFault};
 pub use model::{Model, UnknownModel};
 pub use settings::{Approval, PassphraseSource, SimulatorSettings};
-pub use simulator::{MemoryLink, MemoryTransport, Observed, Simulator};
+pub use shared::Observed;
+pub use simulator::{MemoryLink, MemoryTransport, Simulator};

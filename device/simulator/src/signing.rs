@@ -1,6 +1,6 @@
 //! Signing of transactions (`docs/spec/device.md 6.7`, `6.8`).
 
-use alloy_primitives::{hex, keccak256};
+use alloy_primitives::hex;
 use tenon_device_framing::Message;
 use tenon_proto::ethereum::{EthereumSignTx, EthereumTxAck, EthereumTxRequest};
 use tenon_proto::later::EthereumSignTxEip1559;
@@ -10,6 +10,7 @@ use crate::device::{Device, FlowResult, Stop, code};
 use crate::keys::{Node, Signature};
 use crate::model::Line;
 use crate::prompts::button;
+use crate::transaction::{Confirmed, SignatureForm, Signing, header, put_number, put_string};
 
 /// Maximum number of data bytes in one message.
 const MAX_CHUNK: usize = 1024;
@@ -28,34 +29,6 @@ const CURVE_ORDER: [u8; 32] = hex!("fffffffffffffffffffffffffffffffebaaedce6af48
 
 /// Beginning of a token transfer call: the selector and the zeros before the recipient.
 const TOKEN_TRANSFER: [u8; 16] = hex!("a9059cbb000000000000000000000000");
-
-/// A confirmed transaction whose data is being received.
-pub(crate) struct Signing {
-    node: Node,
-    transaction: Confirmed,
-    data: Vec<u8>,
-    data_length: usize,
-}
-
-/// The encoded members of a transaction before and after its data.
-struct Confirmed {
-    /// The type byte before the list, for typed transactions.
-    envelope: Option<u8>,
-    before_data: Vec<u8>,
-    after_data: Vec<u8>,
-    /// How v encodes the chain.
-    signature_form: SignatureForm,
-}
-
-#[derive(Clone, Copy)]
-enum SignatureForm {
-    /// 27 plus the bit.
-    Unprotected,
-    /// 35 plus twice the chain id plus the bit.
-    Chain(u64),
-    /// Only the bit.
-    Bit,
-}
 
 /// The part that both kinds of requests have.
 struct CommonFields {
@@ -263,22 +236,6 @@ impl Device {
     }
 }
 
-impl Signing {
-    /// The hash to sign. Its headers contain the announced length of the data, even if another length was received.
-    fn hash(&self) -> [u8; 32] {
-        let Confirmed { envelope, before_data, after_data, .. } = &self.transaction;
-        let data = if self.data_length == 1 && self.data[0] < 0x80 {
-            vec![self.data[0]]
-        } else {
-            [header(0x80, self.data_length), self.data.clone()].concat()
-        };
-        let surplus = self.data.len().saturating_sub(self.data_length);
-        let list = header(0xc0, before_data.len() + data.len() - surplus + after_data.len());
-        let envelope: Vec<u8> = envelope.iter().copied().collect();
-        keccak256([&envelope, &list, before_data, &data, after_data].map(Vec::as_slice).concat()).0
-    }
-}
-
 /// Parses a recipient: 40 digits, with or without `0x`.
 fn recipient(to: &str) -> Option<Vec<u8>> {
     let digits = match to.len() {
@@ -305,29 +262,6 @@ fn access_list(request: &EthereumSignTxEip1559) -> FlowResult<Vec<u8>> {
         entries.extend(members);
     }
     Ok([header(0xc0, entries.len()), entries].concat())
-}
-
-fn put_number(to: &mut Vec<u8>, number: u64) {
-    let bytes = number.to_be_bytes();
-    put_string(to, &bytes[number.leading_zeros() as usize / 8..]);
-}
-
-/// Appends an RLP string without changing its bytes.
-fn put_string(to: &mut Vec<u8>, bytes: &[u8]) {
-    if !matches!(bytes, [byte] if *byte < 0x80) {
-        to.extend(header(0x80, bytes.len()));
-    }
-    to.extend_from_slice(bytes);
-}
-
-/// The header of a string (0x80) or a list (0xc0).
-fn header(kind: u8, length: usize) -> Vec<u8> {
-    if length < 56 {
-        return vec![kind + length as u8];
-    }
-    let bytes = length.to_be_bytes();
-    let bytes = &bytes[length.leading_zeros() as usize / 8..];
-    [&[kind + 55 + bytes.len() as u8], bytes].concat()
 }
 
 fn subtract(from: &[u8; 32], what: &[u8; 32]) -> [u8; 32] {

@@ -3,73 +3,17 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use parking_lot::Mutex;
 use tenon_device_transport::{Found, Link, LinkError, PACKET_LENGTH, Packet, Received, Transport, Wire};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::device::{Device, Input};
+use crate::shared::{Observed, Shared};
 use crate::{FaultPlan, SimulatorSettings};
 
 /// Maximum number of packets waiting in each direction. As with a real device, a host that does not read blocks the
 /// device.
 const WAITING_PACKETS: usize = 512;
-
-/// Maximum number of message ids that are remembered.
-pub(crate) const MAX_RECORDED_MESSAGES: usize = 10_000;
-
-/// Observations for tests.
-#[derive(Clone, Debug, Default)]
-pub struct Observed {
-    /// Ids of the handled messages, up to the first 10,000.
-    pub received: Vec<u16>,
-    /// Number of confirmed screens.
-    pub confirmations: u64,
-    /// Number of signatures.
-    pub signatures: u64,
-}
-
-/// State shared by the handle and the device. The locks are not held across an await.
-#[derive(Default)]
-pub(crate) struct Shared {
-    observed: Mutex<Observed>,
-    fault: Mutex<Option<FaultPlan>>,
-    device_id: Mutex<String>,
-    /// The text on the display that a person types elsewhere, such as the keypad of a PIN.
-    screen: watch::Sender<Option<String>>,
-}
-
-impl Shared {
-    pub(crate) fn observe(&self, change: impl FnOnce(&mut Observed)) {
-        change(&mut self.observed.lock());
-    }
-
-    pub(crate) fn show(&self, text: Option<String>) {
-        self.screen.send_replace(text);
-    }
-
-    pub(crate) fn set_device_id(&self, id: String) {
-        *self.device_id.lock() = id;
-    }
-
-    /// Takes the fault of the message that is being sent, if it has one.
-    pub(crate) fn take_fault(&self) -> Option<crate::Fault> {
-        let mut plan = self.fault.lock();
-        match plan.as_mut() {
-            Some(due) if due.after == 0 => plan.take().map(|plan| plan.fault),
-            Some(later) => {
-                later.after -= 1;
-                None
-            }
-            None => None,
-        }
-    }
-
-    /// The fault of the next message, without taking it.
-    pub(crate) fn next_fault(&self) -> Option<crate::Fault> {
-        self.fault.lock().filter(|plan| plan.after == 0).map(|plan| plan.fault)
-    }
-}
 
 /// The receivers of a device's two interfaces. A lock is held while waiting for a packet, so that there is only one
 /// reader at a time and a dropped one loses nothing.
