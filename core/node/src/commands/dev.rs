@@ -16,7 +16,7 @@ use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::family::development;
-use crate::family::development_maker::Development;
+use crate::family::development_maker::{Development, DevelopmentMasternode};
 use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{ChosenGenesis, OpenedChain};
@@ -190,19 +190,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Development { engine, masternode } =
         chain.family.development(&resolved.settings, &folder, &chain.store, &block_0)?;
     let accounts = accounts(&resolved.settings)?;
-    let first = accounts.addresses().first().copied().unwrap_or_default();
-    let sealer = SealerOptions {
-        mode: resolved.settings.dev.block_time.map_or(SealMode::OnTransaction, SealMode::Interval),
-        beneficiary: masternode.as_ref().map_or(first, |own| own.address),
-        gas_limit: if resolved.is_chosen("dev.gas-limit") {
-            resolved.settings.dev.gas_limit
-        } else {
-            chain.head_gas_limit()
-        },
-        extra_data: Bytes::new(),
-        transaction_source: masternode.as_ref().map(|own| Arc::clone(&own.transaction_source)),
-        makes_first_block_at_once: masternode.is_some(),
-    };
+    let sealer = sealer_options(&resolved, &chain, &accounts, masternode.as_ref());
     let about_masternode = masternode.map(|own| own.about).unwrap_or_default();
 
     let runtime = shutdown::runtime()?;
@@ -226,6 +214,25 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         shutdown::wait_for_the_first(signals, ephemeral, async || node.reload().await).await;
         node.stop().await
     })
+}
+
+/// How blocks are made: in the name of the masternode, or of the first account.
+fn sealer_options(
+    resolved: &Resolved,
+    chain: &OpenedChain,
+    accounts: &Accounts,
+    masternode: Option<&DevelopmentMasternode>,
+) -> SealerOptions {
+    let dev = &resolved.settings.dev;
+    let first = accounts.addresses().first().copied().unwrap_or_default();
+    SealerOptions {
+        mode: dev.block_time.map_or(SealMode::OnTransaction, SealMode::Interval),
+        beneficiary: masternode.map_or(first, |own| own.address),
+        gas_limit: if resolved.is_chosen("dev.gas-limit") { dev.gas_limit } else { chain.head_gas_limit() },
+        extra_data: Bytes::new(),
+        transaction_source: masternode.map(|own| Arc::clone(&own.transaction_source)),
+        makes_first_block_at_once: masternode.is_some(),
+    }
 }
 
 /// A folder's own genesis, unless it contradicts the settings that the operator chose.

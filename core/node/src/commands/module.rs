@@ -36,74 +36,28 @@ Examples:
   tenon module check libtokens.so        check a plugin, without a node";
 
 pub(crate) fn definition() -> Command {
-    let name = || Arg::new("name").value_name("NAME").required(true).help("Name of the module");
-    let settings =
-        || Arg::new("settings").long("settings").value_name("JSON").value_parser(object).help("Settings of the module");
-    let path = Arg::new("path").value_name("PATH").help(
-        "The new library [default: the file at the module's path, read \
-            again]",
-    );
-    let grant = || {
-        Arg::new("grant").long("grant").value_name("NAMES").value_delimiter(',').action(ArgAction::Append).help(
-            "Grant capabilities that the plugin requests: names separated by commas, or `all` for all except \
-                 Sign and Administer",
-        )
-    };
-    let trust = || {
-        Arg::new("trust")
-            .long("trust")
-            .action(ArgAction::SetTrue)
-            .help("Trust this build, by its content hash: it runs like a built-in plugin")
-    };
-    let purge = Arg::new("purge").long("purge").action(ArgAction::SetTrue).help(
-        "Also remove the data that it has \
-        stored",
-    );
-    let time = Arg::new("for")
-        .long("for")
-        .value_name("TIME")
-        .value_parser(seconds)
-        .help("Disable it again after this time, such as 10m or 1h30m; a restart of the node does not change this");
-    let target = Arg::new("target").value_name("NAME|PATH").required(true);
-    let load = Command::new("load")
-        .about("Load a module and enable it")
-        .arg(target.help("Name of a plugin in the plugin folders, or path of a library in one of them"))
-        .arg(Arg::new("as").long("as").value_name("NAME").help("Name for a library given by its path"))
-        .arg(Arg::new("disabled").long("disabled").action(ArgAction::SetTrue).help("Load it without enabling it"))
-        .arg(settings())
-        .arg(grant())
-        .arg(trust());
     let commands = [
         Command::new("list").about("List the modules"),
         Command::new("names").about("Print the names of the modules, one per line").hide(true),
         Command::new("info").about("Print everything known about a module").arg(name()),
-        load,
+        load_definition(),
         Command::new("enable")
             .about("Start a module: a plugin, or a part of the node that was stopped")
             .arg(name())
-            .arg(time),
+            .arg(end_of_enabling()),
         Command::new("disable").about("Stop a module; it can be enabled again").arg(name()),
-        Command::new("replace")
-            .about("Replace a module by another build, without an interruption")
+        replace_definition(),
+        Command::new("unload")
+            .about("Stop a module and remove it from the list")
             .arg(name())
-            .arg(path)
-            .arg(settings())
-            .arg(grant())
-            .arg(trust()),
-        Command::new("unload").about("Stop a module and remove it from the list").arg(name()).arg(purge),
-        Command::new("reload")
-            .about(
-                "Read the settings again and apply what needs no restart; or start one module \
-            again",
-            )
-            .arg(Arg::new("name").value_name("NAME").help(
-                "Reload only this module, from its library: a failed one is started again, a running one is replaced \
-                 without an interruption",
-            )),
+            .arg(flag("purge", "Also remove the data that it has stored")),
+        reload_definition(),
         Command::new("watch").about("Print every change until interrupted"),
     ];
-    let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table");
-    let complete = |command: Command| tenon_config::add_flags(command.arg(json()), is_wanted, is_wanted, &[]);
+    let complete = |command: Command| {
+        let command = command.arg(flag("json", "JSON instead of a table"));
+        tenon_config::add_flags(command, is_wanted, is_wanted, &[])
+    };
     Command::new("module")
         .about("Load, enable, disable, replace and unload the modules of a running node")
         .after_help(EXAMPLES)
@@ -111,6 +65,69 @@ pub(crate) fn definition() -> Command {
         .arg_required_else_help(true)
         .subcommands(commands.map(complete))
         .subcommands([module_check::definition(), module_new::definition()])
+}
+
+fn load_definition() -> Command {
+    Command::new("load")
+        .about("Load a module and enable it")
+        .arg(
+            Arg::new("target")
+                .value_name("NAME|PATH")
+                .required(true)
+                .help("Name of a plugin in the plugin folders, or path of a library in one of them"),
+        )
+        .arg(Arg::new("as").long("as").value_name("NAME").help("Name for a library given by its path"))
+        .arg(flag("disabled", "Load it without enabling it"))
+        .args(term_arguments())
+}
+
+fn replace_definition() -> Command {
+    Command::new("replace")
+        .about("Replace a module by another build, without an interruption")
+        .arg(name())
+        .arg(
+            Arg::new("path")
+                .value_name("PATH")
+                .help("The new library [default: the file at the module's path, read again]"),
+        )
+        .args(term_arguments())
+}
+
+fn reload_definition() -> Command {
+    Command::new("reload")
+        .about("Read the settings again and apply what needs no restart; or start one module again")
+        .arg(Arg::new("name").value_name("NAME").help(
+            "Reload only this module, from its library: a failed one is started again, a running one is replaced \
+             without an interruption",
+        ))
+}
+
+fn name() -> Arg {
+    Arg::new("name").value_name("NAME").required(true).help("Name of the module")
+}
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn end_of_enabling() -> Arg {
+    Arg::new("for")
+        .long("for")
+        .value_name("TIME")
+        .value_parser(seconds)
+        .help("Disable it again after this time, such as 10m or 1h30m; a restart of the node does not change this")
+}
+
+/// The settings and permissions of a library that is loaded.
+fn term_arguments() -> [Arg; 3] {
+    [
+        Arg::new("settings").long("settings").value_name("JSON").value_parser(object).help("Settings of the module"),
+        Arg::new("grant").long("grant").value_name("NAMES").value_delimiter(',').action(ArgAction::Append).help(
+            "Grant capabilities that the plugin requests: names separated by commas, or `all` for all except \
+             Sign and Administer",
+        ),
+        flag("trust", "Trust this build, by its content hash: it runs like a built-in plugin"),
+    ]
 }
 
 /// Settings that locate the node.
