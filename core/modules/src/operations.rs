@@ -104,21 +104,9 @@ impl ModuleRegister {
         change: ModuleChange,
         waits_for_drain: bool,
     ) -> Result<ModuleReport, ModuleError> {
-        if let ModuleChange::Load { path: Some(path), .. } | ModuleChange::Replace { path: Some(path), .. } = &change
-            && path.len() > MAX_PATH
-        {
-            return Err(ModuleError::LongPath { beginning: shown_name(path), max: MAX_PATH });
-        }
-        // Without a given name, a loaded library has the name of its file.
-        let name = match &change {
-            ModuleChange::Load { path: Some(path), .. } if name.is_empty() => library_name(Path::new(path))
-                .filter(|name| check_name(name).is_ok())
-                .ok_or_else(|| ModuleError::NamelessFile { path: path.into() })?,
-            _ => name,
-        };
-        let name = name.to_owned();
+        check_path(&change)?;
+        let name = name_in(&change, name)?.to_owned();
         let name = name.as_str();
-        check_name(name)?;
         if self.modules.lock().is_shutting_down {
             return Err(ModuleError::ShuttingDown);
         }
@@ -380,6 +368,28 @@ fn not_running(state: ModuleState) -> String {
     match state {
         ModuleState::Disabled => "is disabled already".to_owned(),
         other => format!("is {} and not enabled", other.name()),
+    }
+}
+
+/// Checks the length of a given path.
+fn check_path(change: &ModuleChange) -> Result<(), ModuleError> {
+    match change {
+        ModuleChange::Load { path: Some(path), .. } | ModuleChange::Replace { path: Some(path), .. }
+            if path.len() > MAX_PATH =>
+        {
+            Err(ModuleError::LongPath { beginning: shown_name(path), max: MAX_PATH })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of the module to change. Without a given name, a loaded library has the name of its file.
+fn name_in<'a>(change: &'a ModuleChange, name: &'a str) -> Result<&'a str, ModuleError> {
+    match change {
+        ModuleChange::Load { path: Some(path), .. } if name.is_empty() => library_name(Path::new(path))
+            .filter(|name| check_name(name).is_ok())
+            .ok_or_else(|| ModuleError::NamelessFile { path: path.into() }),
+        _ => check_name(name).map(|()| name),
     }
 }
 

@@ -77,15 +77,7 @@ fn run() -> Result<(), ChildError> {
     let watch = Arc::new(Watch::default());
     let mut observer = if opening.cycles > 0 { Some(cycles::Observer::new()?) } else { None };
     let mut warnings = Vec::new();
-    warnings.extend(
-        tenon_sandbox::limit_memory(opening.memory).err().map(|error| format!("memory is not limited: {error}")),
-    );
-    let mut gaps = Vec::from_iter(tenon_sandbox::close_files(Some(&opening.library.copy)));
-    watchdog::start(Arc::clone(&watch), Arc::clone(&upstream), opening.processor_time)?;
-    // Once the filter is installed, no limit can be changed.
-    tenon_sandbox::limit_descriptors(DESCRIPTORS)?;
-    // Load cycles look for leftover threads; a serving plugin cannot start any.
-    gaps.extend(tenon_sandbox::close_system_calls(if observer.is_some() { Stage::Living } else { Stage::Mapping }));
+    let gaps = restrict(&opening, &watch, &upstream, &mut warnings)?;
     let _runtime = runtime.enter();
     if !take_gaps(gaps, &opening, &upstream, &mut warnings) {
         return Ok(());
@@ -129,6 +121,25 @@ fn run() -> Result<(), ChildError> {
         exposure: RefCell::new(("*".to_owned(), Exposure::all())),
     });
     LocalSet::new().block_on(&runtime, serve(child, UnixStream::from_std(socket)?, buffer))
+}
+
+/// Restricts this process before it maps the library. Returns the sandbox's gaps.
+fn restrict(
+    opening: &Opening,
+    watch: &Arc<Watch>,
+    upstream: &Arc<Upstream>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<MissingProtection>, ChildError> {
+    let unlimited = tenon_sandbox::limit_memory(opening.memory).err();
+    warnings.extend(unlimited.map(|error| format!("memory is not limited: {error}")));
+    let mut gaps = Vec::from_iter(tenon_sandbox::close_files(Some(&opening.library.copy)));
+    watchdog::start(Arc::clone(watch), Arc::clone(upstream), opening.processor_time)?;
+    // Once the filter is installed, no limit can be changed.
+    tenon_sandbox::limit_descriptors(DESCRIPTORS)?;
+    // Load cycles look for leftover threads; a serving plugin cannot start any.
+    let stage = if opening.cycles > 0 { Stage::Living } else { Stage::Mapping };
+    gaps.extend(tenon_sandbox::close_system_calls(stage));
+    Ok(gaps)
 }
 
 /// Adds the sandbox's gaps to the warnings. Returns false, after notifying the node, if the library must not be started
