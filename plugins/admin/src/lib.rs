@@ -23,9 +23,19 @@ impl Plugin for Admin {
 type AdminContext = Context<Admin>;
 
 fn table() -> Table<Admin> {
-    Table::new(NAMESPACE, "1.0")
+    let table = Table::new(NAMESPACE, "1.0")
         .capabilities(&[Capability::Administer, Capability::ReadNode, Capability::ReadChain])
-        .lasting_subscriptions()
+        .lasting_subscriptions();
+    with_peers(with_modules(with_node(table)))
+        .results(results::RESULTS)
+        .parameters(results::PARAMETERS)
+        .subscription("modules", modules)
+        .subscription("peerEvents", peers::events)
+}
+
+/// Methods about the node, its chain and its front-ends.
+fn with_node(table: Table<Admin>) -> Table<Admin> {
+    table
         .read("admin_datadir", &[], "The data folder.", data_folder)
         .read(
             "admin_nodeInfo",
@@ -57,6 +67,11 @@ fn table() -> Table<Admin> {
         )
         .method("admin_stopRPC", &[], "Closes HTTP.", stop_http)
         .method("admin_stopWS", &[], "Closes WebSocket.", stop_websocket)
+}
+
+/// Methods about the modules, and those that reload the settings.
+fn with_modules(table: Table<Admin>) -> Table<Admin> {
+    table
         .read("admin_listModules", &[], "All modules and their states.", list_modules)
         .read("admin_moduleInfo", &["name"], "All facts about one module.", module_info)
         .method("admin_loadModule", &["nameOrPath", "options"], "Loads a module and enables it.", load_module)
@@ -81,6 +96,11 @@ fn table() -> Table<Admin> {
             "Removes a module's stored data; refused while the module is enabled.",
             purge_storage,
         )
+}
+
+/// Methods about peers. `admin_peers` is with those about the node.
+fn with_peers(table: Table<Admin>) -> Table<Admin> {
+    table
         .method("admin_addPeer", &["url"], "Keeps a connection to a peer.", peers::add)
         .method("admin_removePeer", &["url"], "Ends the connection to a peer.", peers::remove)
         .method("admin_addTrustedPeer", &["url"], "Exempts a peer from the limits.", peers::trust)
@@ -91,10 +111,6 @@ fn table() -> Table<Admin> {
             "Subscribes to peers that connect and disconnect; WebSocket and Unix socket only.",
             peers::events_once,
         )
-        .results(results::RESULTS)
-        .parameters(results::PARAMETERS)
-        .subscription("modules", modules)
-        .subscription("peerEvents", peers::events)
 }
 
 tenon_sdk::export!(Admin, table);

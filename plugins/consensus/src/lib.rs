@@ -119,8 +119,14 @@ const NUMBER: [&str; 1] = ["number"];
 const HASH: [&str; 1] = ["hash"];
 
 fn table() -> Table<Consensus> {
-    let table = Table::new("Consensus", "1.0")
-        .capabilities(&[Capability::ReadChain])
+    let table = Table::new("Consensus", "1.0").capabilities(&[Capability::ReadChain]);
+    let table = with_epochs(with_authorised(table));
+    with_reference_types(table.results(RESULTS))
+}
+
+/// Methods about the authorised block producers.
+fn with_authorised(table: Table<Consensus>) -> Table<Consensus> {
+    table
         .slow_read("Consensus_getSnapshot", &NUMBER, "Authorised block producers as of a block.", authorised::snapshot)
         .slow_read(
             "Consensus_getSnapshotAtHash",
@@ -135,6 +141,11 @@ fn table() -> Table<Consensus> {
             "Addresses of the authorised block producers.",
             authorised::signers_at_hash,
         )
+}
+
+/// Methods about epochs, rounds and votes.
+fn with_epochs(table: Table<Consensus>) -> Table<Consensus> {
+    table
         .read(
             "Consensus_getMasternodesByNumber",
             &NUMBER,
@@ -178,8 +189,7 @@ fn table() -> Table<Consensus> {
             &["epochNumber"],
             "First and last block of an epoch.",
             epochs::block_info,
-        );
-    with_reference_types(table.results(RESULTS))
+        )
 }
 
 /// Methods under the reference's names with other types. The other methods are the same under both names.

@@ -257,7 +257,7 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
 
 /// Methods of native chains only.
 fn with_native(table: Table<Eth>) -> Table<Eth> {
-    table
+    let table = table
         .read("eth_getAccountInfo", &["address", "block"], "An account in one object.", native::get_account_info)
         .read(
             "eth_getOwnerByCoinbase",
@@ -295,7 +295,13 @@ fn with_native(table: Table<Eth>) -> Table<Eth> {
             &["hash"],
             "Percentage of the masternodes that signed a block.",
             native::get_block_finality_by_hash,
-        )
+        );
+    with_staking(table)
+}
+
+/// Methods about candidates, stakes and tokens of native chains.
+fn with_staking(table: Table<Eth>) -> Table<Eth> {
+    table
         .slow_read("eth_getCandidates", &["epoch"], "The candidates of an epoch.", native::get_candidates)
         .slow_read(
             "eth_getCandidateStatus",

@@ -29,10 +29,7 @@ impl Display for PoolText<'_> {
                 write!(out, "transaction type not supported: type {} rejected at the present fork", *found as u8)
             }
             PoolRefusal::Unprotected => out.write_str("only replay-protected (EIP-155) transactions allowed over RPC"),
-            PoolRefusal::FeeCap { fee, cap } => {
-                let [fee, cap] = [fee, cap].map(|wei| short_ether(*wei));
-                write!(out, "tx fee ({fee} ether) exceeds the configured cap ({cap} ether)")
-            }
+            PoolRefusal::FeeCap { fee, cap } => write_fee_cap(out, *fee, *cap),
             PoolRefusal::Oversized { size, limit } => {
                 write!(out, "oversized data: transaction size {size}, limit {limit}")
             }
@@ -67,12 +64,7 @@ impl Display for PoolText<'_> {
                 write!(out, "nonce too low: next nonce {next}, tx nonce {found}")
             }
             PoolRefusal::InsufficientFunds { balance, queued, cost } => {
-                let overshot = queued.saturating_add(*cost).saturating_sub(*balance);
-                write!(
-                    out,
-                    "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, \
-                     tx cost {cost}, overshot {overshot}"
-                )
+                write_insufficient_funds(out, *balance, *queued, *cost)
             }
             PoolRefusal::ReplacementUnderpriced => out.write_str("replacement transaction underpriced"),
             PoolRefusal::DelegatedInFlight => {
@@ -87,6 +79,20 @@ impl Display for PoolText<'_> {
             PoolRefusal::Native(refusal) => write_native(out, *refusal),
         }
     }
+}
+
+fn write_fee_cap(out: &mut Formatter<'_>, fee: U256, cap: U256) -> fmt::Result {
+    let (fee, cap) = (short_ether(fee), short_ether(cap));
+    write!(out, "tx fee ({fee} ether) exceeds the configured cap ({cap} ether)")
+}
+
+fn write_insufficient_funds(out: &mut Formatter<'_>, balance: U256, queued: U256, cost: U256) -> fmt::Result {
+    let overshot = queued.saturating_add(cost).saturating_sub(balance);
+    write!(
+        out,
+        "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, tx cost {cost}, \
+         overshot {overshot}"
+    )
 }
 
 /// The text of Go's decoder, if it has one for the problem.
