@@ -266,20 +266,13 @@ impl Driver {
                     Some(command) => self.execute(command),
                     None => return ConnectionEnd::Abandoned,
                 },
-                () = sleep_until(wakes_at) => {
-                    let now = self.now();
-                    self.session.tick(now);
-                }
+                () = sleep_until(wakes_at) => self.tick(),
                 () = pause_end(&mut self.in_progress), if !is_idle => self.in_progress = None,
                 () = self.account.room(), if is_idle && !has_room => {}
                 () = self.channels.bandwidth.download(), if has_room && !may_read => {}
                 read = reader.read(&mut buffer), if is_reading => match read {
                     Ok(0) => return ConnectionEnd::Eof,
-                    Ok(count) => {
-                        self.progress.received += count;
-                        self.channels.bandwidth.charge_received(count);
-                        self.session.receive(&buffer[..count]);
-                    }
+                    Ok(count) => self.receive(&buffer[..count]),
                     Err(cause) => return cause.into(),
                 },
                 // After the read: bytes that have arrived count first.
@@ -304,6 +297,18 @@ impl Driver {
                 self.account.stop_waiting();
             }
         }
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.session.tick(now);
+    }
+
+    /// Passes bytes of the socket to the session.
+    fn receive(&mut self, bytes: &[u8]) {
+        self.progress.received += bytes.len();
+        self.channels.bandwidth.charge_received(bytes.len());
+        self.session.receive(bytes);
     }
 
     /// Counts what the session has not read yet.
