@@ -209,23 +209,16 @@ impl Network {
         if self.running.lock().is_some() {
             return Ok(());
         }
-        let folder = NetworkFolder::open(settings.folder.clone())
-            .map_err(|cause| NetworkStartError::Folder { path: settings.folder.clone(), cause })?;
-        let key_file = settings.key_file.clone().unwrap_or_else(|| folder.node_key());
-        let key = Arc::new(load_or_create(&key_file)?);
+        let (folder, key) = open_folder(settings)?;
         let bootnodes = bootnodes(settings)?;
         let (tcp, udp, address) = listen(settings).await?;
 
         let external = External::new(settings.nat.address());
         let (timer, mailbox) = (Timer::start(), Arc::new(OnceLock::new()));
         let (wakes_at, watched) = watch::channel(Duration::ZERO);
+        let make_manager = connection_manager_factory(settings.clone(), key.id(), bootnodes.clone(), folder.clone());
         let parts = Arc::new(Parts {
-            make_connection_manager: connection_manager_factory(
-                settings.clone(),
-                key.id(),
-                bootnodes.clone(),
-                folder.clone(),
-            ),
+            make_connection_manager: make_manager,
             make_discovery: udp
                 .is_some()
                 .then(|| discovery_maker(settings, &external, &key, bootnodes, folder.clone(), address)),
@@ -249,10 +242,8 @@ impl Network {
         let options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
         let sender = supervisor.spawn(ACTOR, options, make).map_err(NetworkStartError::Actor)?;
         let sender = mailbox.get_or_init(|| sender).clone();
-        let limiter = SharedLimiter::new(ConnectionLimiter::new(ConnectionLimiterSettings::new(
-            settings.max_pending,
-            settings.restrict.clone(),
-        )));
+        let limits = ConnectionLimiterSettings::new(settings.max_pending, settings.restrict.clone());
+        let limiter = SharedLimiter::new(ConnectionLimiter::new(limits));
         let mut tasks = vec![
             tokio::spawn(sockets::accept(tcp, limiter, timer, sender.clone())),
             tokio::spawn(sockets::tick(timer, watched, sender.clone())),
@@ -356,6 +347,15 @@ impl RoundNetwork for Network {
 }
 
 type Nodes = Vec<(NodeId, Endpoint)>;
+
+/// Opens the folder of the network, and reads this node's key or creates it.
+fn open_folder(settings: &NetworkSettings) -> Result<(NetworkFolder, Arc<NodeKey>), NetworkStartError> {
+    let folder = NetworkFolder::open(settings.folder.clone())
+        .map_err(|cause| NetworkStartError::Folder { path: settings.folder.clone(), cause })?;
+    let key_file = settings.key_file.clone().unwrap_or_else(|| folder.node_key());
+    let key = Arc::new(load_or_create(&key_file)?);
+    Ok((folder, key))
+}
 
 /// A bootnode that cannot be used stops the start (`docs/spec/p2p.md` 3).
 fn bootnodes(settings: &NetworkSettings) -> Result<Nodes, NetworkStartError> {
