@@ -16,19 +16,21 @@
 mod error;
 mod evm;
 mod family;
+mod run_memory;
 mod state;
 
 pub use error::{ExecutionError, TransactionRejection};
 pub use evm::{
     AnyEvm, BlockContext, BlockEvm, BlockRules, ContractRecords, EvmFailure, ExtraPrecompiles, HISTORY_STORAGE_ADDRESS,
     InstructionChanges, InstructionFunction, Interrupt, MovedPrecompiles, OwnFailure, PrecompileSet, Precompiles,
-    PriceTooHigh, RequestRules, RunMemory, Step, Stopped, access_list, authorizations, block_env_of_every_family,
-    build_evm, gas_table_of_eip_1283, price, system_call, transaction_env, transaction_env_at_any_price,
+    PriceTooHigh, RequestRules, Step, Stopped, access_list, authorizations, block_env_of_every_family, build_evm,
+    gas_table_of_eip_1283, price, system_call, transaction_env, transaction_env_at_any_price,
 };
 pub use family::{
     BlockOrigin, BranchAnnouncement, ChainFamily, EthereumFamily, Executed, ExecutionDecision, FamilyBlock, Fees,
     Opening, Outcome, OwnPrices, apply_authorizations, effective_price, inspect, run_like_ethereum, run_with, transact,
 };
+pub use run_memory::RunMemory;
 pub use state::{
     BlockState, Change, CodeCache, DirtyMarks, StateError, WholeBalances, could_overflow_u256, saturated, widen,
 };

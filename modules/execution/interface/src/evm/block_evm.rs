@@ -20,11 +20,13 @@ use super::{
     context::{BlockContext, Step},
     instruction_changes::{InstructionChanges, writing_static_call},
     interrupt::{CountdownResult, Interrupt},
-    memory::RunMemory,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
 };
-use crate::state::{BlockState, CODE_HASH_OF_STORAGE_ALONE};
+use crate::{
+    run_memory::RunMemory,
+    state::{BlockState, CODE_HASH_OF_STORAGE_ALONE},
+};
 
 /// An EVM over a [`BlockState`], with an inspector `I` (`()` for none).
 pub type BlockEvm<I = ()> =

@@ -23,7 +23,7 @@ use super::{
     tracked_account::{ACCOUNT_BYTES, SLOT_BYTES, TrackedAccount, TrackedSlot, absent_account, account_info},
     whole_balances::{WholeBalances, could_overflow_u256, widen},
 };
-use crate::evm::RunMemory;
+use crate::run_memory::RunMemory;
 
 /// A database error, passed through the EVM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

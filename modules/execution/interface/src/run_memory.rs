@@ -17,7 +17,7 @@ use revm::{
 use tenon_api::StoreError;
 use tenon_bus::{MemoryBudget, MemoryUse, Origin, OutOfMemory, Reservation};
 
-use super::context::BlockContext;
+use crate::evm::BlockContext;
 
 /// Bytes that a run may take without a reservation: the memory reserved for a call covers most of them.
 const UNCOUNTED: usize = 64 << 10;
