@@ -10,14 +10,8 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
-use revm::{
-    context::{JournalEntry, LocalContextTr as _},
-    state::{Account, EvmStorageSlot},
-};
 use tenon_api::StoreError;
 use tenon_bus::{MemoryBudget, MemoryUse, Origin, OutOfMemory, Reservation};
-
-use crate::evm::BlockContext;
 
 /// Bytes that a run may take without a reservation: the memory reserved for a call covers most of them.
 const UNCOUNTED: usize = 64 << 10;
@@ -25,20 +19,6 @@ const UNCOUNTED: usize = 64 << 10;
 const STEP: usize = 256 << 10;
 /// Up to this gas limit, a single instruction can allocate only a few megabytes: 100 million gas pay for 7 MB.
 const MODERATE_GAS: u64 = 100_000_000;
-/// Tables and vectors grow by doubling: the old allocation exists beside the new one, and the allocator keeps it for a
-/// while.
-const GROWTH_FACTOR: usize = 2;
-/// An EVM frame: its stack of 32 KiB, and the rest.
-const FRAME_BYTES: usize = 36 << 10;
-/// A slot of transient storage: key, value, and its share of a table that is seven eighths full.
-const TRANSIENT_SLOT_BYTES: usize = 76;
-/// A slot of storage: key, value, and its share of a table that is seven eighths full.
-const SLOT_BYTES: usize = size_of::<EvmStorageSlot>() + 44;
-/// An account in a table, without its slots.
-const ACCOUNT_BYTES: usize = size_of::<Account>() + 24;
-/// Slots are summed once in `accounts / ACCOUNTS_PER_CHECK` checks, so that a sum costs about as much as the checks
-/// between two sums.
-const ACCOUNTS_PER_CHECK: usize = 64;
 
 /// The memory of one run. Clones share it.
 #[derive(Clone)]
@@ -61,18 +41,24 @@ struct Inner {
     last_check: Mutex<LastCheck>,
 }
 
-/// The reservation, and results that a check keeps for the next one.
+/// The reservation, and the results of the last measurement.
 #[derive(Default)]
 struct LastCheck {
     reservation: Option<Reservation>,
+    measured: Measured,
+}
+
+/// Results that a measurement of the EVM's memory keeps for the next one.
+#[derive(Default)]
+pub(crate) struct Measured {
     /// Checks since the slots of storage and transient storage were last summed.
-    checks: usize,
+    pub(crate) checks: usize,
     /// Bytes of these slots at that time.
-    slots: usize,
+    pub(crate) slots: usize,
     /// Number of counted logs, and their bytes.
-    logs: (usize, usize),
+    pub(crate) logs: (usize, usize),
     /// Maximum depth of frames so far.
-    depth: usize,
+    pub(crate) depth: usize,
 }
 
 impl RunMemory {
@@ -109,12 +95,12 @@ impl RunMemory {
         self.grow(total).map_err(|refused| StoreError::OutOfMemory { reason: refused.to_string() })
     }
 
-    /// Counts what the EVM holds now, and `more` bytes that it is about to allocate.
+    /// Counts what the EVM holds now, as `measure` finds.
     ///
     /// # Errors
     /// The client's share is exhausted.
-    pub(crate) fn check(&self, context: &BlockContext, more: usize) -> Result<(), OutOfMemory> {
-        let run = self.inner.last_check.lock().bytes_of(context).saturating_add(more);
+    pub(crate) fn set_run(&self, measure: impl FnOnce(&mut Measured) -> usize) -> Result<(), OutOfMemory> {
+        let run = measure(&mut self.inner.last_check.lock().measured);
         self.inner.run.store(run, Ordering::Relaxed);
         self.grow(run.saturating_add(self.inner.state.load(Ordering::Relaxed)))
     }
@@ -136,101 +122,11 @@ impl RunMemory {
     }
 }
 
-impl LastCheck {
-    fn bytes_of(&mut self, context: &BlockContext) -> usize {
-        let journal = &context.journaled_state.inner;
-        self.depth = self.depth.max(journal.depth);
-        self.add_slots(context);
-        self.add_logs(context);
-        let accounts = (journal.state.capacity() + journal.transient_storage.capacity()) * ACCOUNT_BYTES;
-        let buffer = context.local.shared_memory_buffer().try_borrow().map_or(0, |buffer| buffer.capacity());
-        [
-            journal.journal.capacity() * size_of::<JournalEntry>() * GROWTH_FACTOR,
-            accounts * GROWTH_FACTOR,
-            self.slots,
-            self.logs.1,
-            self.depth * FRAME_BYTES,
-            buffer * GROWTH_FACTOR,
-        ]
-        .into_iter()
-        .fold(0, usize::saturating_add)
-    }
-
-    /// Sums up slots by the capacity of their tables. Nothing else counts the slots of contracts that the run creates.
-    /// A revert removes them from the journal, but their table keeps its memory. Transient storage has a table for each
-    /// account.
-    fn add_slots(&mut self, context: &BlockContext) {
-        let journal = &context.journaled_state.inner;
-        self.checks += 1;
-        if self.checks * ACCOUNTS_PER_CHECK < journal.state.len() + journal.transient_storage.len() {
-            return;
-        }
-        self.checks = 0;
-        let slots: usize = journal.state.values().map(|account| account.storage.capacity()).sum();
-        let transient: usize = journal.transient_storage.values().map(|slots| slots.capacity()).sum();
-        self.slots = (slots * SLOT_BYTES + transient * TRANSIENT_SLOT_BYTES) * GROWTH_FACTOR;
-    }
-
-    fn add_logs(&mut self, context: &BlockContext) {
-        let logs = &context.journaled_state.inner.logs;
-        let (counted, bytes) = if self.logs.0 <= logs.len() { self.logs } else { (0, 0) };
-        let size =
-            |log: &revm::primitives::Log| size_of_val(log) * 2 + 32 * log.data.topics().len() + log.data.data.len();
-        let new: usize = logs.iter().skip(counted).map(size).sum();
-        self.logs = (logs.len(), bytes.saturating_add(new));
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use revm::{Context, primitives::hardfork::SpecId};
-    use tenon_api::{Account as StoredAccount, Address, B256, BlockNumber, Bytes, StateReader, U256};
     use tenon_bus::MemoryLimits;
 
     use super::*;
-    use crate::{BlockState, CodeCache};
-
-    struct EmptyState;
-
-    impl StateReader for EmptyState {
-        fn account(&self, _: Address) -> Result<Option<StoredAccount>, StoreError> {
-            Ok(None)
-        }
-
-        fn storage(&self, _: Address, _: B256) -> Result<U256, StoreError> {
-            Ok(U256::ZERO)
-        }
-
-        fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
-            Ok(None)
-        }
-
-        fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
-            Ok(None)
-        }
-    }
-
-    #[test]
-    fn slots_of_transient_storage_are_counted_in_every_account() {
-        let slots = 10_000;
-        for accounts in [1, 100] {
-            let state = BlockState::new(Arc::new(EmptyState), CodeCache::default());
-            let mut context: BlockContext = Context::new(state, SpecId::CANCUN);
-            for slot in 1..=slots {
-                let account = Address::with_last_byte((slot % accounts) as u8);
-                context.journaled_state.inner.tstore(account, U256::from(slot), U256::ONE);
-            }
-            let in_tables: usize =
-                slots as usize * size_of::<(U256, U256)>() + slots as usize * size_of::<JournalEntry>();
-
-            let mut last_check = LastCheck::default();
-
-            // A check may omit slots, in proportion to the number of accounts.
-            let bytes =
-                (0..=accounts as usize / ACCOUNTS_PER_CHECK).map(|_| last_check.bytes_of(&context)).max().unwrap();
-            assert!(bytes > in_tables, "{accounts} accounts: {bytes} bytes of {in_tables}");
-        }
-    }
 
     #[test]
     fn a_run_takes_nothing_while_it_is_small_and_gives_all_back_at_its_end() {

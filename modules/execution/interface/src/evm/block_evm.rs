@@ -22,6 +22,7 @@ use super::{
     interrupt::{CountdownResult, Interrupt},
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
+    used_memory,
 };
 use crate::{
     run_memory::RunMemory,
@@ -134,7 +135,7 @@ fn interruptible(
 #[cold]
 fn fits(context: &mut BlockContext, more: usize) -> bool {
     let Some(memory) = context.journaled_state.database.memory() else { return true };
-    match memory.check(context, more) {
+    match used_memory::count(memory, context, more) {
         Ok(()) => true,
         Err(refused) => {
             context.chain.refuse_memory(refused);

@@ -12,6 +12,7 @@ mod rules;
 mod system_calls;
 mod system_contracts;
 mod transaction_env;
+mod used_memory;
 
 pub use any_evm::AnyEvm;
 pub use block_evm::{BlockEvm, build_evm};
