@@ -75,10 +75,9 @@ pub use messages::{
 };
 pub use records::VotingState;
 pub use seal_hash::{hash_without_validator, v1_seal_hash, v2_seal_hash};
-pub use signers::{SignatureProblem, SignerCache, is_low_s, recover};
+pub use signers::{HeaderSigners, SignatureProblem, SignerCache, is_low_s, recover};
 pub use signing::{
     BLOCK_SIGNERS, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, SigningTransactionFilter,
     is_signing_transaction, signing_transactions,
 };
 pub use signing_transaction_builder::SigningTransactionBuilder;
-pub use standalone::HeaderSigners;

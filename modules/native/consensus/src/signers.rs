@@ -22,6 +22,15 @@ const MAX_CACHE_SIZE: usize = 262_144;
 /// Half of the group order: the maximum S in v2.
 const HALF_ORDER: [u8; 32] = alloy_primitives::hex!("7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0");
 
+/// The signers of a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderSigners {
+    /// The maker of the block.
+    pub author: Address,
+    /// The voters of its certificate (v2), without duplicates, ascending; the second signer of a v1 header.
+    pub others: Vec<Address>,
+}
+
 /// Why no signer can be recovered. The texts are the reference's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureProblem {

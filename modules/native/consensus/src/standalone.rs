@@ -1,21 +1,13 @@
 //! Checks a header without its ancestors: its form, its sealer, the signers of its certificate.
 
-use tenon_api::{Address, ChainReader, SealedHeader};
+use tenon_api::{ChainReader, SealedHeader};
 
 use super::{
     engine::{NativeEngine, NativeError},
+    signers::HeaderSigners,
     v1::V1Error,
     v2::V2Error,
 };
-
-/// The signers of a header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeaderSigners {
-    /// The maker of the block.
-    pub author: Address,
-    /// The voters of its certificate (v2), without duplicates, ascending; the second signer of a v1 header.
-    pub others: Vec<Address>,
-}
 
 impl NativeEngine {
     /// Checks a header without its ancestors: its own items, the seal, and the signatures of its certificate. Whether

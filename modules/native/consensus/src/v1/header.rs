@@ -15,8 +15,7 @@ use super::{
 use crate::{
     ancestry::ancestor,
     extra::{SEAL_BYTES, VANITY_BYTES},
-    signers::SIGNATURE_BYTES,
-    standalone::HeaderSigners,
+    signers::{HeaderSigners, SIGNATURE_BYTES},
     v1_masternodes, v1_seal_hash,
 };
 

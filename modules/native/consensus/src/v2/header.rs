@@ -8,8 +8,7 @@ use super::{V2Engine, V2Error, extra_of, leader, sampling::Anchor};
 use crate::{
     extra::{ExtraFields, addresses_of, is_same_multiset},
     seal_hash::v2_seal_hash,
-    signers::SIGNATURE_BYTES,
-    standalone::HeaderSigners,
+    signers::{HeaderSigners, SIGNATURE_BYTES},
     v1::NONCE_ADD,
 };
 
