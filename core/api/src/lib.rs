@@ -30,6 +30,7 @@ mod request_error;
 mod schema;
 mod shown_text;
 mod space;
+mod store_error;
 
 pub use allowance::{Allowance, Unlimited};
 pub use bus_error::{ActorError, BusError, PoolBusy};
@@ -43,7 +44,7 @@ pub use ports::{
     BlockVerdict, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EncodedChainReader, EngineRecords,
     FailedBlock, InsertOutcome, OwnAccounts, PeerTransactions, PendingTransactions, RefusalCause, RoundBuilder,
     RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork, SealAttributes, SignError, SignerMessage, StateReader,
-    StoreError, SubmitError, TrieReader,
+    SubmitError, TrieReader,
 };
 pub use primitives::*;
 pub use request_error::{
@@ -54,3 +55,4 @@ pub use request_error::{
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
 pub use shown_text::{beginning_of, shown_name};
 pub use space::{PluginSpaces, SpaceError, SpaceLimits};
+pub use store_error::StoreError;

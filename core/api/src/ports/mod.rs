@@ -12,7 +12,7 @@ pub use blocks::{
     BatchObserver, BlockPort, BlockProducer, BlockProductionError, BlockVerdict, FailedBlock, InsertOutcome,
 };
 pub use consensus::{AccountRecord, BlockRewards, ConsensusEngine, ConsensusError, RefusalCause, SealAttributes};
-pub use database::{ChainReader, ChainWriter, EncodedChainReader, EngineRecords, StateReader, StoreError, TrieReader};
+pub use database::{ChainReader, ChainWriter, EncodedChainReader, EngineRecords, StateReader, TrieReader};
 pub use pool::{OwnAccounts, PeerTransactions, PendingTransactions, SubmitError};
 pub use signing::{BlockSigner, SignError, SignerMessage};
 pub use voting::{RoundBuilder, RoundMessage, RoundMessageKind, RoundMessages, RoundNetwork};
