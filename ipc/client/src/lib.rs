@@ -39,10 +39,12 @@ mod namespaces;
 mod notices;
 mod peer;
 mod secret;
+mod settings;
 mod transport;
 
-pub use client::{Client, ClientSettings};
+pub use client::Client;
 pub use error::{Error, SocketError};
 pub use jsonrpsee;
 pub use namespaces::*;
 pub use secret::SecretParams;
+pub use settings::ClientSettings;
