@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tenon_api::TransactionPayload;
 
 use crate::{
-    DecodedCall, History, Interfaces, Kind, Mismatch, PolicyError, Request, Subject,
+    DecodedCall, History, Interfaces, Kind, Mismatch, Outcome, PolicyError, Request, Subject,
     file::PolicyFile,
     interfaces::MAX_INTERFACE_BYTES,
     matching::MatchContext,
@@ -23,17 +23,6 @@ const MAX_POLICY_BYTES: usize = 16 << 20;
 const MAX_RULES: usize = 50_000;
 /// Maximum number of interfaces.
 const MAX_INTERFACES: usize = 1_000;
-
-/// The outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It is signed.
-    Allow,
-    /// A person is asked.
-    Ask,
-    /// It is refused.
-    Deny,
-}
 
 /// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
