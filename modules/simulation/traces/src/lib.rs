@@ -27,6 +27,7 @@ mod inspector;
 mod recording;
 mod replay;
 mod script_conventions;
+mod script_place;
 mod scripts;
 
 pub use error::TraceError;
@@ -42,5 +43,6 @@ pub use replay::{
     transaction_and_sender,
 };
 pub use script_conventions::ScriptConventions;
-pub use scripts::{ScriptPlace, ScriptSource, Scripts};
+pub use script_place::ScriptPlace;
+pub use scripts::{ScriptSource, Scripts};
 pub use tenon_javascript::{ScriptError, ScriptInterface};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::Address;
 use parking_lot::Mutex;
 use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_execution_interface::MovedPrecompiles;
@@ -12,6 +12,7 @@ use crate::{
     events::{ScriptRun, Watch},
     recording::TraceMemory,
     script_conventions::ScriptConventions,
+    script_place::ScriptPlace,
 };
 
 /// Runs the scripts of one request.
@@ -22,17 +23,6 @@ pub struct Scripts<'a> {
     /// Memory of the process. Held from its first script to the end of the request.
     process: Mutex<Option<Reservation>>,
     caller: &'a CallContext,
-}
-
-/// What a script can read about the transaction.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ScriptPlace {
-    /// Height of the block.
-    pub block: u64,
-    /// The transaction's block, its index there, and its hash; `None` for calls.
-    pub transaction: Option<(B256, u64, B256)>,
-    /// Gas limit of the transaction.
-    pub gas_limit: u64,
 }
 
 /// A script, with the JSON text of its configuration.

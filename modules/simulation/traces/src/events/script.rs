@@ -24,7 +24,7 @@ use super::{
     tracer::{FrameEnd, FrameStart, Run, Step, StepEnd, Tracer, TracerFailure},
 };
 
-use crate::{script_conventions::ScriptConventions, scripts::ScriptPlace};
+use crate::{script_conventions::ScriptConventions, script_place::ScriptPlace};
 
 /// Facts about the run that a script can read.
 pub(crate) struct ScriptRun {
