@@ -136,7 +136,7 @@ fn open_store(
     })
 }
 
-/// Performs the work after a commit, in case the process was killed between the two.
+/// Repeats the engine's work after the last commit, in case the process was killed before that work was done.
 fn catch_up(store: &Arc<Store>, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
     let head = store.head();
     if head.header.number == 0 {

@@ -13,8 +13,9 @@ use tenon_api::{WriteFailure, WriteOutcomes};
 
 use crate::full_disk::{SPACE_TO_WRITE, is_full_disk, with_advice};
 
-/// Number of panics in a row after which the writer counts as broken. After a single one, the database has been read again
-/// and is sound. A development node makes blocks on demand, so the next change, which would show that, may come much later.
+/// Number of panics in a row after which the writer counts as broken. A single panic is not enough: the database is
+/// read from the disk again after it, and is sound. A development node makes blocks on demand, so the successful change
+/// that would prove this may come much later.
 const BROKEN_AFTER: u32 = 2;
 
 /// Outcomes of a database's writes. Recording a success costs reading the clock and two atomics.
@@ -73,7 +74,7 @@ impl WriteRecord {
         WriteFailure { since, reason, space_needed }
     }
 
-    /// `needs_reload` tells whether the store could not be read from the disk again after the last panic.
+    /// `needs_reload`: whether reading the store from the disk again failed after the last panic.
     pub(crate) fn outcomes(&self, needs_reload: bool) -> WriteOutcomes {
         let is_broken = needs_reload || self.panics.load(Ordering::Relaxed) >= BROKEN_AFTER;
         let time = |of: &AtomicU64| Some(of.load(Ordering::Relaxed)).filter(|time| *time > 0);

@@ -8,7 +8,7 @@ use crate::{
     read::shared::Shared,
 };
 
-/// Stores a node unless the position has it. `created` is the height in its record.
+/// Stores a node, unless it is already stored at this position. `created` is the height in its record.
 pub(crate) fn put_missing(
     shared: &Shared,
     batch: &mut Batch<'_>,

@@ -78,7 +78,7 @@ fn store_difference(shared: &Shared, number: u64, whole: Option<u64>) -> Result<
     batch.write(false)
 }
 
-/// Stores the tries of canonical blocks that are about to be removed, if these have left the window: the state of a
+/// Stores the tries of canonical blocks that are about to be removed and have left the window, because the state of a
 /// removed block is read from its trie, by hash. Each trie is computed from the previous one instead of from the
 /// checkpoint.
 pub(crate) fn store_tries_of_removed(shared: &Shared, numbers: RangeInclusive<u64>) -> Result<(), StoreError> {

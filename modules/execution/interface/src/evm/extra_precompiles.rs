@@ -14,11 +14,11 @@ pub trait ExtraPrecompiles: Sync {
     /// Returns whether the contract answers from the chain's records ([`ContractRecords`]).
     fn reads_records(&self, contract: Address) -> bool;
 
-    /// Runs one of them. `records` are the records that it may read, if any.
+    /// Runs one of these contracts. `records` are the records that it may read, if any.
     ///
     /// # Errors
-    /// The name of a contract that this node cannot execute, whereupon the block is refused, or `Interrupt::MARK` if
-    /// the run must stop. If a record cannot be read, the error is set in the context and ends the run.
+    /// The name of a contract that this node cannot execute, for which the block is refused; or `Interrupt::MARK` if
+    /// the run must stop. If a record cannot be read, the error is set in the context, and ends the run.
     fn run(
         &self,
         contract: Address,
@@ -27,7 +27,7 @@ pub trait ExtraPrecompiles: Sync {
         records: Option<&dyn ContractRecords>,
     ) -> Result<InterpreterResult, String>;
 
-    /// Why one of them failed on this input, with the reference's text; `None` for other contracts.
+    /// The reference's text for the failure of one of these contracts on this input; `None` for other contracts.
     fn failure_text(&self, contract: Address, input: &[u8]) -> Option<&'static str>;
 }
 

@@ -20,8 +20,8 @@ const TRANSIENT_SLOT_BYTES: usize = 76;
 const SLOT_BYTES: usize = size_of::<EvmStorageSlot>() + 44;
 /// An account in a table, without its slots.
 const ACCOUNT_BYTES: usize = size_of::<Account>() + 24;
-/// With n accounts, slots are summed only once per n / this number of checks, so that a sum costs about as much as the
-/// checks between two sums.
+/// Slots are summed once in `accounts / ACCOUNTS_PER_CHECK` checks, so that a sum costs about as much as the checks
+/// between two sums.
 const ACCOUNTS_PER_CHECK: usize = 64;
 
 /// Counts what the EVM holds now, and `more` bytes that it is about to allocate.
@@ -53,8 +53,9 @@ impl Measured {
         .fold(0, usize::saturating_add)
     }
 
-    /// Sums up slots by the capacity of their tables. Slots of contracts that the run creates are counted nowhere else:
-    /// when reverted, they leave the journal, but not their table. Transient storage has a table for each account.
+    /// Sums up slots by the capacity of their tables. Nothing else counts the slots of contracts that the run creates.
+    /// A revert removes them from the journal, but their table keeps its memory. Transient storage has a table for each
+    /// account.
     fn add_slots(&mut self, context: &BlockContext) {
         let journal = &context.journaled_state.inner;
         self.checks += 1;
