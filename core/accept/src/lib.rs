@@ -1,11 +1,11 @@
-//! The accept loop of everything that listens: the front-ends, the metrics, the signing service, the network.
+//! The accept loop of all listeners: the front-ends, the metrics, the signing service, the network.
 //!
 //! It owns the pause after a connection that could not be accepted. Most likely the process has run out of file
 //! descriptors then, and running connections need time to end; without a pause the loop would keep a processor busy.
 //!
 //! Invariants: it knows no socket, only a function that accepts a connection (the network's tests accept on simulated
 //! sockets); it never counts, keeps or refuses a connection. Each user limits its own: the front-ends by client, the
-//! signing service by what a client has proved, the network by unfinished handshakes, the metrics by a number.
+//! signing service by what a client has proved, the network by unfinished handshakes, the metrics by a fixed maximum.
 
 #![forbid(unsafe_code)]
 

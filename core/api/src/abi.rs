@@ -73,8 +73,7 @@ pub struct TenonReply {
     /// readers ignore:
     ///
     /// - for an event of [`TenonHost::subscribe`] its own position;
-    /// - for an item of [`TenonPlugin::subscribe`] the position of the event that it was made of, or empty if it was
-    ///   not made of an event.
+    /// - for an item of [`TenonPlugin::subscribe`] the position of the event that caused it, or empty if no event did.
     ///
     /// Otherwise empty.
     ///

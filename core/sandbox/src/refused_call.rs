@@ -1,5 +1,5 @@
-//! The handler for a system call that a filter refuses by a signal: it answers `newfstatat`, which a filter cannot judge,
-//! by the rules of `fstat`.
+//! The handler for a system call that a filter refuses by a signal: it answers `newfstatat`, whose path a filter cannot
+//! read, as `fstat` would.
 
 use std::{io, mem::MaybeUninit};
 

@@ -261,9 +261,9 @@ fn switch(
     is_json: bool,
 ) -> Result<(), Stop> {
     // Problems with the name are reported below.
-    let was_so = node.answer(node.module_info(name)).is_ok_and(|module| module.state == state);
+    let was_in_state = node.answer(node.module_info(name)).is_ok_and(|module| module.state == state);
     match change() {
-        Err(Stop::Failure(reason)) if was_so && reason.ends_with(&format!(" is {} already", state.name())) => {
+        Err(Stop::Failure(reason)) if was_in_state && reason.ends_with(&format!(" is {} already", state.name())) => {
             let operation = if state == ModuleState::Enabled { "enable" } else { "disable" };
             let answer = Unchanged { module: name, operation, state, is_unchanged: true };
             show(&answer, is_json, |answer| format!("{} is {} already\n", answer.module, answer.state.name()))

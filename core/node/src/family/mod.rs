@@ -43,7 +43,7 @@ pub(crate) use tenon_native_spec::{PublicNetwork, native_bootnodes, read_genesis
 pub(crate) enum OwnState {
     /// It is complete, or there is none: its size as text, to be added to the size of the state of all chains.
     Sound(String),
-    /// It is damaged there, in this way.
+    /// Damaged; the text says where and how.
     Damaged(String),
     /// The check was interrupted.
     Interrupted,

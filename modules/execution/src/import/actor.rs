@@ -1,5 +1,5 @@
-//! The importer as an actor, through which blocks of the sealer and of operators pass, and changes of the head; and the
-//! handle to it. It writes through the storage's actor.
+//! The importer's actor, and the handle to it. It receives blocks of the sealer, blocks that operators import, and changes
+//! of the head, and writes through the storage actor.
 
 use std::sync::{Arc, mpsc};
 
