@@ -15,6 +15,7 @@ use flate2::{Compression, Crc, write::GzEncoder};
 use hyper::body::{Body, Frame, SizeHint};
 use tenon_bus::Reservation;
 
+use super::conversation::UnwrittenAnswer;
 use crate::envelope::Reply;
 
 /// Bodies up to this size are stored in a gzip envelope instead of compressed: setting up a compressor costs more than
@@ -31,11 +32,13 @@ pub(crate) struct Pieces {
     bytes: [Bytes; 3],
     /// Reservation of a large answer until it is written: hyper drops the pieces then.
     _memory: Option<Reservation>,
+    /// In the last pieces of an answer: marks the answer as unwritten until then.
+    unwritten: Option<UnwrittenAnswer>,
 }
 
 impl Pieces {
     fn one(piece: Bytes) -> Self {
-        Self { bytes: [piece, Bytes::new(), Bytes::new()], _memory: None }
+        Self { bytes: [piece, Bytes::new(), Bytes::new()], ..Self::default() }
     }
 
     fn next(&mut self) -> Option<&mut Bytes> {
@@ -90,7 +93,13 @@ impl AnswerBody {
     pub(crate) fn reply(reply: Reply) -> Self {
         let Reply { first, rest, memory } = reply;
         let [second, third] = rest.map_or_else(Default::default, |rest| *rest);
-        Self { pieces: Pieces { bytes: [first, second, third], _memory: memory }, compressor: None }
+        let pieces = Pieces { bytes: [first, second, third], _memory: memory, unwritten: None };
+        Self { pieces, compressor: None }
+    }
+
+    /// Keeps `answer` until the whole body is written. An empty body is dropped with its head.
+    pub(crate) fn hold_until_written(&mut self, answer: UnwrittenAnswer) {
+        self.pieces.unwritten = Some(answer);
     }
 
     fn length(&self) -> usize {
@@ -129,7 +138,10 @@ impl Body for AnswerBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, Infallible>>> {
         let pieces = match self.compressor {
-            Some(_) => self.compress().map(Pieces::one),
+            Some(_) => self.compress().map(|compressed| {
+                let unwritten = if self.compressor.is_none() { self.pieces.unwritten.take() } else { None };
+                Pieces { unwritten, ..Pieces::one(compressed) }
+            }),
             None => self.pieces.has_remaining().then(|| std::mem::take(&mut self.pieces)),
         };
         Poll::Ready(pieces.map(|pieces| Ok(Frame::data(pieces))))
@@ -164,8 +176,10 @@ fn stored_gzip(text: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::{io::Read as _, net::Ipv4Addr, sync::Arc, time::Duration};
+
     use super::*;
-    use std::io::Read as _;
+    use crate::{connections::Activity as _, http::conversation::Conversation};
 
     #[test]
     fn compressed_data_of_any_size_round_trips() {
@@ -191,7 +205,7 @@ mod tests {
     fn pieces_are_sent_together_and_from_any_place_on() {
         let whole = b"head and body!";
         let bytes = || [&whole[..5], b"", &whole[5..]].map(Bytes::from_static);
-        let pieces = || Pieces { bytes: bytes(), _memory: None };
+        let pieces = || Pieces { bytes: bytes(), ..Pieces::default() };
         for sent in 0..=whole.len() {
             let mut pieces = pieces();
             pieces.advance(sent);
@@ -209,6 +223,43 @@ mod tests {
         let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(context) else { panic!("no frame") };
         assert_eq!(frame.into_data().unwrap().remaining(), whole.len());
         assert!(body.is_end_stream(), "one frame has it all");
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_unwritten_until_the_last_of_its_pieces_is_dropped() {
+        let conversation = Arc::new(Conversation::new(Ipv4Addr::LOCALHOST.into(), Duration::from_secs(60)));
+        let context = &mut Context::from_waker(std::task::Waker::noop());
+        let text = |length| AnswerBody::text(vec![b'x'; length]);
+        for (name, mut body) in
+            [("plain", text(5)), ("stored", text(5).into_gzip()), ("compressed", text(300_000).into_gzip())]
+        {
+            body.hold_until_written(conversation.begin_answer());
+            let mut last = None;
+            while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(context) {
+                assert!(!conversation.is_disposable(), "{name}");
+                last = Some(frame);
+            }
+            drop(body);
+
+            assert!(!conversation.is_disposable(), "{name}: hyper has not written it");
+            drop(last);
+            assert!(conversation.is_disposable(), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_never_written_does_not_keep_its_connection() {
+        let conversation = Arc::new(Conversation::new(Ipv4Addr::LOCALHOST.into(), Duration::from_secs(60)));
+        let mut empty = AnswerBody::empty();
+        empty.hold_until_written(conversation.begin_answer());
+        let next = conversation.begin_answer();
+        assert!(!conversation.is_disposable(), "of two requests, none has been answered");
+
+        drop(empty);
+        assert!(!conversation.is_disposable(), "the other one has not");
+        drop(next);
+
+        assert!(conversation.is_disposable());
     }
 
     #[test]

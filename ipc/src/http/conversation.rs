@@ -1,8 +1,12 @@
 //! State shared by an HTTP connection's requests and its stream.
 
 use std::{
+    fmt,
     net::IpAddr,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -21,11 +25,17 @@ pub(crate) struct Upgrade {
     pub(crate) admission: Admission,
 }
 
-/// State of one connection besides hyper's. Used only by the connection's task; the locks are needed because hyper
-/// separates the service from the stream, and are not held across an await.
+/// State of one connection besides hyper's. Used only by the connection's task, except that the table of connections reads
+/// its activity; the locks are needed because hyper separates the service from the stream, and are not held across an
+/// await.
 pub(crate) struct Conversation {
-    /// Incremented when a request's head is complete and when its answer is: odd while a request is answered.
+    /// Incremented when a request's head is complete and when its answer is, but not yet written: odd while a request is
+    /// answered.
     activity_count: AtomicU32,
+    /// Number of requests.
+    begun: AtomicU32,
+    /// Number of requests whose answers have been written, or dropped. hyper may read the next request before that.
+    written: AtomicU32,
     /// The connection's peer, which may be a proxy.
     pub(crate) peer: IpAddr,
     /// The client of that address.
@@ -46,11 +56,16 @@ pub(crate) struct Conversation {
 /// A request between its head and its answer; its end is counted on drop.
 pub(crate) struct RequestGuard<'a>(&'a Conversation);
 
+/// A request until its answer is written. The answer's body contains it, which hyper drops then; its end is counted on drop.
+pub(crate) struct UnwrittenAnswer(Arc<Conversation>);
+
 impl Conversation {
     /// Creates a conversation with `peer`. `request` is the time limit of each request.
     pub(crate) fn new(peer: IpAddr, request: Duration) -> Self {
         Self {
             activity_count: AtomicU32::new(0),
+            begun: AtomicU32::new(0),
+            written: AtomicU32::new(0),
             peer,
             client: ClientId::of_address(peer),
             is_websocket: AtomicBool::new(false),
@@ -98,6 +113,12 @@ impl Conversation {
         RequestGuard(self)
     }
 
+    /// Counts a request whose answer is to be written.
+    pub(crate) fn begin_answer(self: &Arc<Self>) -> UnwrittenAnswer {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        UnwrittenAnswer(Arc::clone(self))
+    }
+
     /// A number that changes whenever a head or an answer is complete; odd while a request is answered.
     pub(crate) fn activity_count(&self) -> u32 {
         self.activity_count.load(Ordering::Relaxed)
@@ -126,16 +147,29 @@ impl Conversation {
 
 impl Activity for Conversation {
     fn activity_count(&self) -> u32 {
-        self.activity_count()
+        self.activity_count().wrapping_add(self.written.load(Ordering::Relaxed))
     }
 
     fn is_disposable(&self) -> bool {
-        !self.is_websocket.load(Ordering::Relaxed) && self.activity_count().is_multiple_of(2)
+        let has_written_all = || self.begun.load(Ordering::Relaxed) == self.written.load(Ordering::Relaxed);
+        !self.is_websocket.load(Ordering::Relaxed) && has_written_all()
     }
 }
 
 impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         self.0.activity_count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for UnwrittenAnswer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("UnwrittenAnswer")
+    }
+}
+
+impl Drop for UnwrittenAnswer {
+    fn drop(&mut self) {
+        self.0.written.fetch_add(1, Ordering::Relaxed);
     }
 }

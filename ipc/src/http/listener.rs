@@ -145,20 +145,23 @@ async fn serve<S: RpcService>(
     // Answers are written as a whole, so waiting for more data would only delay them.
     let _ = stream.set_nodelay(true);
     let stream = Arc::new(stream);
-    let (sides, talk, socket) = (&*port, &*conversation, &*stream);
+    let (sides, talk, socket) = (&*port, &conversation, &*stream);
     let service = service_fn(move |request| {
         // Begun here, not when the answer is first polled. Before that poll hyper reads on, and the stream would take
         // those bytes for the rest of an incomplete head. That would cost a timer and two system calls for each
         // request.
         let guard = talk.begin_request();
+        let unwritten = talk.begin_answer();
         let step = sides.begin(request, talk);
         async move {
             let _guard = guard;
-            Ok::<_, Infallible>(match step {
+            let mut answer = match step {
                 Step::Done(answer) => answer,
                 Step::Refuse(refused) => refused.wiped(&talk.used_buffers).await,
                 Step::Call(call) => sides.finish(call, talk, socket).await,
-            })
+            };
+            answer.body_mut().hold_until_written(unwritten);
+            Ok::<_, Infallible>(answer)
         }
     });
     let timed = TimedStream::new(Arc::clone(&stream), limits.waits, Arc::clone(&conversation), Meter::new(traffic));

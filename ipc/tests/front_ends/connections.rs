@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tenon_bus::CallContext;
 use tenon_ipc::{HttpLimits, HttpSettings, Servers, Settings, WebSocketSettings};
 use tokio::{
-    io::AsyncReadExt as _,
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpSocket, TcpStream},
 };
 
@@ -89,6 +89,32 @@ async fn a_busy_connection_is_closed_only_for_an_address_with_fewer_connections(
     assert_eq!((status, servers.traffic().http.counted().refused), (200, 1));
     until(|| calls.iter().any(CallContext::is_cancelled)).await;
     assert!(!calls.iter().all(CallContext::is_cancelled), "one was enough");
+}
+
+#[tokio::test]
+async fn a_connection_whose_answer_is_being_written_is_closed_only_afterwards() {
+    const LENGTH: usize = 18 << 20;
+    let (servers, address, _) = start(2).await;
+    let body = format!(r#"{{"id":1,"method":"test_large","params":[{LENGTH}]}}"#);
+    let head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n";
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    slow.write_all(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes()).await.unwrap();
+    slow.readable().await.unwrap();
+
+    let mut newcomers = Vec::new();
+    for _ in 0..5 {
+        newcomers.push(post(TcpStream::connect(address).await.unwrap(), CALL).await);
+    }
+    let mut slow = Client::over(slow);
+    let answer = slow.answer(false).await.expect("the whole answer");
+    for _ in 0..3 {
+        newcomers.push(post(TcpStream::connect(address).await.unwrap(), CALL).await);
+    }
+
+    assert!(answer.body.len() > LENGTH);
+    assert!(newcomers.iter().all(|(_, status)| *status == 200));
+    assert!(slow.post_if_open(CALL).await.is_none(), "it was idle longest");
+    assert_eq!(servers.traffic().http.counted().refused, 0);
 }
 
 #[tokio::test]
