@@ -249,9 +249,13 @@ impl ModuleRegister {
         operation: ModuleOperation,
         started: Instant,
     ) -> Result<ModuleReport, ModuleError> {
-        let (host, name) = (Arc::clone(self), plan.name.clone());
+        let (host, name, build) = (Arc::clone(self), plan.name.clone(), candidate.build.clone());
         let outcome = blocking(move || host.enable(&plan, candidate, Duration::MAX)).await;
         if let Err(error) = outcome {
+            // Its library had not been opened before: now its namespace and its needs are known.
+            if let Some(module) = self.modules.lock().by_name.get_mut(&name).filter(|module| module.lacks_space()) {
+                module.build = Some(build);
+            }
             if matches!(error, ModuleError::NotStarted { .. }) {
                 self.note_failure(&name, error.to_string(), started);
             }

@@ -1,7 +1,7 @@
 //! A plugin as operators see it, in all its states.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
     sync::Arc,
 };
@@ -12,7 +12,7 @@ use tenon_api::{
     shown_name,
 };
 
-use tenon_host::{CheckedLibrary, Manifest, RunningPlugin, Trust};
+use tenon_host::{CheckedLibrary, Manifest, NamespaceRequirement, RunningPlugin, Trust};
 use tenon_isolation::Isolation;
 
 use crate::{ModuleError, PluginPlan};
@@ -55,11 +55,54 @@ pub(crate) enum State {
     Disabled,
     Failed(String),
     /// Failed at the start of the node, because there was no space for the copy of its library or of one that it needs.
-    LacksSpace {
-        reason: String,
-        /// Whether its own library did not fit.
-        is_own: bool,
-    },
+    LacksSpace(SpaceLack),
+}
+
+/// Why a plugin has not started yet that starts once there is space on the disk.
+pub(crate) struct SpaceLack {
+    /// The error, and what it waits for.
+    pub(crate) reason: String,
+    /// Whether its own library could not be copied. Otherwise it needs namespaces of such plugins.
+    pub(crate) own_copy_did_not_fit: bool,
+    /// The namespace that it will serve, if that is known before its library is opened.
+    pub(crate) expected_namespace: Option<String>,
+}
+
+impl SpaceLack {
+    /// Of a plugin whose own library could not be copied. A built-in plugin's name is its namespace, in lower case.
+    pub(crate) fn of_own_copy(name: &str, error: &str, is_built_in: bool) -> Self {
+        tracing::warn!(module = name, "the module starts once there is space on the disk");
+        Self {
+            reason: format!("{error}; it starts once there is space on the disk"),
+            own_copy_did_not_fit: true,
+            expected_namespace: is_built_in.then(|| name.to_owned()),
+        }
+    }
+
+    /// Of a plugin that needs a namespace of one of these modules.
+    pub(crate) fn of_needs(name: &str, error: &str, modules: &[String]) -> Self {
+        let modules = modules.join(", ");
+        tracing::warn!(
+            module = name,
+            modules,
+            "the module waits for others that start once there is space on the disk"
+        );
+        Self {
+            reason: format!("{error}; it waits until there is space on the disk for {modules}"),
+            own_copy_did_not_fit: false,
+            expected_namespace: None,
+        }
+    }
+}
+
+/// The needs of a plugin, while others may lack space.
+pub(crate) enum NeedsStatus {
+    /// Enabled modules serve all of them.
+    Met,
+    /// Those that are not served may be, once there is space for these modules.
+    AwaitSpace { error: ModuleError, modules: Vec<String> },
+    /// Free space will not change this.
+    Unmet(ModuleError),
 }
 
 /// A plugin that the host knows.
@@ -92,13 +135,32 @@ impl KnownPlugin {
             State::Loaded => ModuleState::Loaded,
             State::Enabled(_) => ModuleState::Enabled,
             State::Disabled => ModuleState::Disabled,
-            State::Failed(_) | State::LacksSpace { .. } => ModuleState::Failed,
+            State::Failed(_) | State::LacksSpace(_) => ModuleState::Failed,
         }
     }
 
     /// Whether it starts once there is space on the disk.
     pub(crate) const fn lacks_space(&self) -> bool {
-        matches!(self.state, State::LacksSpace { .. })
+        matches!(self.state, State::LacksSpace(_))
+    }
+
+    /// Whether its own library could not be copied for lack of space.
+    pub(crate) const fn own_copy_did_not_fit(&self) -> bool {
+        matches!(self.state, State::LacksSpace(SpaceLack { own_copy_did_not_fit: true, .. }))
+    }
+
+    /// Whether it may meet this need once it has started.
+    fn may_meet(&self, need: &NamespaceRequirement) -> bool {
+        match (&self.build, &self.state) {
+            (Some(Build { manifest, .. }), _) => {
+                manifest.namespace == need.namespace && need.is_met_by(&manifest.version)
+            }
+            (None, State::LacksSpace(SpaceLack { expected_namespace: Some(expected), .. })) => {
+                expected.eq_ignore_ascii_case(&need.namespace)
+            }
+            // Unknown until its library is opened.
+            _ => true,
+        }
     }
 
     /// All facts about it except its storage use, which requires the database.
@@ -111,7 +173,7 @@ impl KnownPlugin {
             name: self.plan.name.clone(),
             state: if failure.is_some() { ModuleState::Failed } else { self.state() },
             reason: match &self.state {
-                State::Failed(reason) | State::LacksSpace { reason, .. } => Some(reason.clone()),
+                State::Failed(reason) | State::LacksSpace(SpaceLack { reason, .. }) => Some(reason.clone()),
                 _ => failure,
             },
             needs,
@@ -142,7 +204,7 @@ impl KnownPlugin {
 /// All modules, by name.
 #[derive(Default)]
 pub(crate) struct KnownPlugins {
-    pub(crate) by_name: std::collections::BTreeMap<String, KnownPlugin>,
+    pub(crate) by_name: BTreeMap<String, KnownPlugin>,
     pub(crate) is_shutting_down: bool,
 }
 
@@ -152,12 +214,45 @@ impl KnownPlugins {
         self.by_name.values().filter_map(|module| Some(module.build.as_ref()?.library.copy.clone())).collect()
     }
 
-    /// Whether the error of a module that did not start ends once there is space on the disk.
-    pub(crate) fn is_for_lack_of_space(&self, name: &str, error: &ModuleError) -> bool {
-        // Only a module that lacks space itself: two that wait for a third would wait for each other too.
-        let lacks_own = |module: &KnownPlugin| matches!(module.state, State::LacksSpace { is_own: true, .. });
-        let others_lack_space = || self.by_name.iter().any(|(other, module)| other != name && lacks_own(module));
-        error.lacks_space() || (matches!(error, ModuleError::Needs { .. }) && others_lack_space())
+    /// Whether a plugin's needs are met, or may be once there is space on the disk.
+    pub(crate) fn needs_status(&self, name: &str, manifest: &Manifest) -> NeedsStatus {
+        let startable = self.startable_with_space(name);
+        let mut awaited: Option<(&NamespaceRequirement, BTreeSet<String>)> = None;
+        for need in self.unmet_needs(manifest) {
+            let providers = startable.iter().filter(|(_, module)| module.may_meet(need));
+            let providers: BTreeSet<String> = providers.map(|(other, _)| (*other).to_owned()).collect();
+            if providers.is_empty() {
+                return NeedsStatus::Unmet(self.needs_error(name, manifest, need));
+            }
+            awaited.get_or_insert_with(|| (need, BTreeSet::new())).1.extend(providers);
+        }
+        match awaited {
+            None => NeedsStatus::Met,
+            Some((first, modules)) => NeedsStatus::AwaitSpace {
+                error: self.needs_error(name, manifest, first),
+                modules: modules.into_iter().collect(),
+            },
+        }
+    }
+
+    /// The plugins other than `name` that can start once there is space: those whose own copies did not fit, and those
+    /// that need only namespaces of such plugins and of enabled ones.
+    fn startable_with_space(&self, name: &str) -> BTreeMap<&str, &KnownPlugin> {
+        let others = || self.by_name.iter().filter(|(other, _)| *other != name);
+        let own = others().filter(|(_, module)| module.own_copy_did_not_fit());
+        let mut startable: BTreeMap<&str, &KnownPlugin> = own.map(|(other, module)| (other.as_str(), module)).collect();
+        // In rounds, because one may need another one that waits. Two that need each other are never added.
+        loop {
+            let is_next = |module: &KnownPlugin| {
+                let may_be_met =
+                    |need: &NamespaceRequirement| startable.values().any(|provider| provider.may_meet(need));
+                let build = module.build.as_ref().filter(|_| module.lacks_space());
+                build.is_some_and(|build| self.unmet_needs(&build.manifest).all(may_be_met))
+            };
+            let next = others().find(|(other, module)| !startable.contains_key(other.as_str()) && is_next(module));
+            let Some((other, module)) = next else { return startable };
+            startable.insert(other, module);
+        }
     }
 
     pub(crate) fn get(&self, name: &str) -> Result<&KnownPlugin, ModuleError> {
@@ -210,36 +305,47 @@ impl KnownPlugins {
 
     /// Refuses a build if no enabled module serves a namespace that it needs, in a sufficient version.
     pub(crate) fn check_needs(&self, name: &str, manifest: &Manifest) -> Result<(), ModuleError> {
-        for need in &manifest.needs {
-            let found = self.running().map(|running| &running.manifest).find(|other| other.namespace == need.namespace);
-            let problem = match found {
-                Some(other) if need.is_met_by(&other.version) => continue,
-                Some(other) => format!("{} {} is enabled", other.namespace, other.version),
-                None => self.why_not_enabled(&need.namespace, &manifest.namespace),
-            };
-            return Err(ModuleError::Needs { name: name.to_owned(), need: need.to_string(), problem });
-        }
-        Ok(())
+        self.unmet_needs(manifest).next().map_or(Ok(()), |need| Err(self.needs_error(name, manifest, need)))
+    }
+
+    /// The manifest of the enabled module that serves a namespace.
+    fn enabled(&self, namespace: &str) -> Option<&Manifest> {
+        self.running().map(|running| &running.manifest).find(|manifest| manifest.namespace == namespace)
+    }
+
+    fn unmet_needs<'a>(&'a self, manifest: &'a Manifest) -> impl Iterator<Item = &'a NamespaceRequirement> {
+        let is_met = move |need: &NamespaceRequirement| {
+            self.enabled(&need.namespace).is_some_and(|other| need.is_met_by(&other.version))
+        };
+        manifest.needs.iter().filter(move |need| !is_met(need))
+    }
+
+    fn needs_error(&self, name: &str, manifest: &Manifest, need: &NamespaceRequirement) -> ModuleError {
+        let problem = match self.enabled(&need.namespace) {
+            Some(other) => format!("{} {} is enabled", other.namespace, other.version),
+            None => self.why_not_enabled(&need.namespace, &manifest.namespace),
+        };
+        ModuleError::Needs { name: name.to_owned(), need: need.to_string(), problem }
     }
 
     fn why_not_enabled(&self, namespace: &str, needed_by: &str) -> String {
         let Some((name, module)) = self.by_name.iter().find(|(_, module)| module.namespace() == Some(namespace)) else {
             return "no module serves that namespace".to_owned();
         };
-        match self.way(namespace, needed_by) {
-            Some(way) => format!("they need each other, a cycle: {needed_by} → {}", way.join(" → ")),
+        match self.path_of_needs(namespace, needed_by) {
+            Some(path) => format!("they need each other, a cycle: {needed_by} → {}", path.join(" → ")),
             None => format!("module {name} is {}", module.state().name()),
         }
     }
 
     /// The shortest path of needs from one namespace to another, both included, if there is one.
-    fn way<'a>(&'a self, from: &'a str, to: &'a str) -> Option<Vec<&'a str>> {
-        let mut ways = VecDeque::from([vec![from]]);
+    fn path_of_needs<'a>(&'a self, from: &'a str, to: &'a str) -> Option<Vec<&'a str>> {
+        let mut paths = VecDeque::from([vec![from]]);
         let mut seen = BTreeSet::from([from]);
-        while let Some(way) = ways.pop_front() {
-            let last = *way.last()?;
+        while let Some(path) = paths.pop_front() {
+            let last = *path.last()?;
             if last == to {
-                return Some(way);
+                return Some(path);
             }
             let build = self
                 .by_name
@@ -248,7 +354,7 @@ impl KnownPlugins {
                 .and_then(|module| module.build.as_ref());
             for need in build.iter().flat_map(|build| &build.manifest.needs) {
                 if seen.insert(&need.namespace) {
-                    ways.push_back(way.iter().copied().chain([need.namespace.as_str()]).collect());
+                    paths.push_back(path.iter().copied().chain([need.namespace.as_str()]).collect());
                 }
             }
         }

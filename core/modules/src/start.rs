@@ -5,6 +5,9 @@
 //!
 //! [`ModuleOptions::start_time`]: crate::ModuleOptions::start_time
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeSet, VecDeque},
     thread,
@@ -21,7 +24,7 @@ use crate::{
     ModuleError, ModuleRegister, PluginPlan,
     candidates::{Candidate, CheckedCandidate},
     end_times::now,
-    plugin_module::{KnownPlugin, State},
+    plugin_module::{KnownPlugin, NeedsStatus, SpaceLack, State},
 };
 
 /// Maximum number of processes started at a time.
@@ -160,23 +163,39 @@ impl ModuleRegister {
     }
 
     /// Records plugins whose needs are not met.
-    fn note_unmet(&self, waiting: Vec<Waiting<Candidate>>) -> Result<(), ModuleError> {
-        for Waiting { plan, stage } in waiting {
-            let needs = self.modules.lock().check_needs(&plan.name, &stage.build.manifest);
-            if let Err(error) = needs {
-                self.note_not_started(&plan, error)?;
+    fn note_unmet(&self, mut waiting: Vec<Waiting<Candidate>>) -> Result<(), ModuleError> {
+        let status = |waiting: &Waiting<Candidate>| {
+            self.modules.lock().needs_status(&waiting.plan.name, &waiting.stage.build.manifest)
+        };
+        let next_awaiting = |waiting: &[Waiting<Candidate>]| {
+            waiting.iter().enumerate().find_map(|(place, each)| match status(each) {
+                NeedsStatus::AwaitSpace { error, modules } => Some((place, error, modules)),
+                NeedsStatus::Met | NeedsStatus::Unmet(_) => None,
+            })
+        };
+        // First those that wait for space, one by one, because others may need them.
+        while let Some((place, error, modules)) = next_awaiting(&waiting) {
+            let plan = waiting.remove(place).plan;
+            let failed = failed(&plan, error)?;
+            self.modules.lock().get_mut(&plan.name)?.state = match failed {
+                State::Failed(reason) => State::LacksSpace(SpaceLack::of_needs(&plan.name, &reason, &modules)),
+                state => state,
+            };
+        }
+        for each in waiting {
+            if let NeedsStatus::Unmet(error) = status(&each) {
+                self.note_not_started(&each.plan, error)?;
             }
         }
         Ok(())
     }
 
     fn note_not_started(&self, plan: &PluginPlan, error: ModuleError) -> Result<(), ModuleError> {
-        let (waits, is_own) = (self.modules.lock().is_for_lack_of_space(&plan.name, &error), error.lacks_space());
+        let own_copy_did_not_fit = error.lacks_space();
         let state = match failed(plan, error)? {
-            State::Failed(reason) if waits => {
-                tracing::warn!(module = plan.name, "the module starts once there is space on the disk");
-                let reason = format!("{reason}; it starts once there is space on the disk");
-                State::LacksSpace { reason, is_own }
+            State::Failed(reason) if own_copy_did_not_fit => {
+                let is_built_in = self.options.built_ins.has_name(&plan.name);
+                State::LacksSpace(SpaceLack::of_own_copy(&plan.name, &reason, is_built_in))
             }
             state => state,
         };
@@ -233,110 +252,4 @@ fn run_in_parallel<T: Send, R: Send>(items: Vec<T>, work: &(impl Fn(T) -> R + Sy
     let mut outcomes = outcomes.into_inner();
     outcomes.sort_by_key(|(place, _)| *place);
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{
-        env, io,
-        sync::{
-            Arc,
-            atomic::{AtomicUsize, Ordering},
-        },
-    };
-
-    use tenon_api::messages::{ModuleChange, ModuleState};
-    use tenon_bus::Bus;
-    use tenon_host::HostError;
-
-    use super::*;
-    use crate::ModuleOptions;
-
-    /// A register with a plugin for whose copy the start found no space.
-    fn without_space() -> (Arc<ModuleRegister>, tempfile::TempDir) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut options = ModuleOptions::new(folder.path().join("cache"), Duration::from_secs(2), 16);
-        options.vouches_for_all = true;
-        let register = ModuleRegister::new(Bus::new(), options);
-        // A dev-dependency, whose library cargo puts next to the test program.
-        let library = env::current_exe().unwrap().with_file_name("libtenon_example_hello.so");
-        let plan = PluginPlan::new("hello", library);
-        register.start(&[PluginPlan { is_enabled: false, ..plan.clone() }]).unwrap();
-        let reason = io::ErrorKind::StorageFull.into();
-        let error = HostError::File { path: folder.path().to_owned(), action: "cannot copy the library", reason };
-        register.note_not_started(&plan, error.into()).unwrap();
-        (register, folder)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_plugin_without_space_for_its_copy_starts_once_there_is_space() {
-        let (register, _folder) = without_space();
-        let failed = register.info("hello").unwrap();
-
-        register.clone().start_when_there_is_space().await;
-
-        assert_eq!(failed.state, ModuleState::Failed);
-        let reason = failed.reason.unwrap();
-        assert!(
-            reason.ends_with("cannot copy the library: no storage space; it starts once there is space on the disk"),
-            "{reason}"
-        );
-        assert_eq!(register.info("hello").unwrap().state, ModuleState::Enabled);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_plugin_without_space_that_the_operator_enables_or_disables_is_left_alone() {
-        for (change, state) in [
-            (ModuleChange::Enable, ModuleState::Enabled),
-            (ModuleChange::Disable, ModuleState::Disabled),
-            (ModuleChange::Unload, ModuleState::Unloaded),
-        ] {
-            let (register, _folder) = without_space();
-
-            register.change("hello", change, true).await.unwrap();
-            register.clone().start_when_there_is_space().await;
-
-            assert_eq!(register.info("hello").map_or(ModuleState::Unloaded, |info| info.state), state);
-        }
-    }
-
-    #[test]
-    fn a_plugin_waits_only_for_one_whose_own_copy_did_not_fit() {
-        let (register, _folder) = without_space();
-        let needs = || ModuleError::Needs { name: "x".into(), need: "hello 1".into(), problem: "is not served".into() };
-        assert!(register.modules.lock().is_for_lack_of_space("x", &needs()));
-
-        let waiting = State::LacksSpace { reason: String::new(), is_own: false };
-        register.modules.lock().get_mut("hello").unwrap().state = waiting;
-
-        assert!(!register.modules.lock().is_for_lack_of_space("x", &needs()));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_plugin_that_fails_for_another_reason_when_there_is_space_is_not_tried_again() {
-        let (register, _folder) = without_space();
-        register.modules.lock().get_mut("hello").unwrap().plan.path = "/nowhere/hello.so".into();
-
-        register.clone().start_when_there_is_space().await;
-
-        let reason = register.info("hello").unwrap().reason.unwrap();
-        assert!(reason.starts_with("plugin /nowhere/hello.so: cannot open the library"), "{reason}");
-    }
-
-    #[test]
-    fn work_runs_concurrently_within_a_limit_and_results_come_in_order() {
-        let (running, highest) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let work = |number: usize| {
-            highest.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-            thread::sleep(Duration::from_millis(20));
-            running.fetch_sub(1, Ordering::SeqCst);
-            number * 2
-        };
-
-        let outcomes = run_in_parallel((0..40).collect(), &work);
-
-        assert_eq!(outcomes, (0..40).map(|number| number * 2).collect::<Vec<_>>());
-        assert!((2..=MAX_AT_ONCE).contains(&highest.load(Ordering::SeqCst)));
-        assert!(run_in_parallel(Vec::new(), &work).is_empty());
-    }
 }
