@@ -38,9 +38,7 @@ impl ModuleRegister {
     /// [`ModuleError`]: nothing has changed, except that the library may stay mapped.
     pub fn load(&self, path: &Path, settings: &str) -> Result<ModuleInfo, ModuleError> {
         let _operation = self.operation.try_lock().map_err(|_| ModuleError::Busy)?;
-        if self.modules.lock().is_shutting_down {
-            return Err(ModuleError::ShuttingDown);
-        }
+        self.modules.lock().check_not_shutting_down()?;
         let name = library_name(path).unwrap_or_default();
         let mut plan = PluginPlan::new(name, path);
         if !settings.is_empty() {
@@ -270,18 +268,27 @@ impl ModuleRegister {
     pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, timeout: Duration) -> Result<(), ModuleError> {
         {
             let modules = self.modules.lock();
+            modules.check_not_shutting_down()?;
             modules.check_namespace(&plan.name, &candidate.build)?;
             modules.check_needs(&plan.name, &candidate.build.manifest)?;
         }
         let (build, running) = self.begin(plan, candidate, &[], timeout)?;
-        self.put(plan, build, State::Enabled(running));
-        Ok(())
+        self.put(plan, build, State::Enabled(running))
     }
 
     /// Records a module's state, and updates the routes.
-    pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) {
+    ///
+    /// # Errors
+    /// [`ModuleError::ShuttingDown`]: nothing has changed, and nothing would stop a plugin that is added now. The plugin of
+    /// `state` is dropped, unless the caller has it too.
+    pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) -> Result<(), ModuleError> {
         let granted = self.grants(plan, &build.manifest, build.trust);
         let mut modules = self.modules.lock();
+        if let Err(error) = modules.check_not_shutting_down() {
+            // The plugin's own code runs when it is dropped.
+            drop(modules);
+            return Err(error);
+        }
         let is_path_configured = match modules.by_name.get(&plan.name) {
             Some(known) => known.is_path_configured && known.plan.path == plan.path,
             None => false,
@@ -297,5 +304,6 @@ impl ModuleRegister {
         if let Some(started) = started {
             started.begin_background();
         }
+        Ok(())
     }
 }

@@ -107,9 +107,7 @@ impl ModuleRegister {
         check_path(&change)?;
         let name = name_in(&change, name)?.to_owned();
         let name = name.as_str();
-        if self.modules.lock().is_shutting_down {
-            return Err(ModuleError::ShuttingDown);
-        }
+        self.modules.lock().check_not_shutting_down()?;
         let started = Instant::now();
         let (change, end) = match change {
             ModuleChange::EnableFor { seconds } => (ModuleChange::Enable, Some(end_after(seconds)?)),
@@ -199,7 +197,7 @@ impl ModuleRegister {
             return Ok(report);
         }
         self.modules.lock().check_namespace(name, &candidate.build)?;
-        self.put(&plan, candidate.build, State::Loaded);
+        self.put(&plan, candidate.build, State::Loaded)?;
         self.modules.lock().get_mut(name)?.is_path_configured = is_path_configured;
         Ok(self.report(name, ModuleOperation::Load, ModuleState::Loaded, started))
     }

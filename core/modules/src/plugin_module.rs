@@ -209,6 +209,11 @@ pub(crate) struct KnownPlugins {
 }
 
 impl KnownPlugins {
+    /// Refuses changes while the node stops.
+    pub(crate) const fn check_not_shutting_down(&self) -> Result<(), ModuleError> {
+        if self.is_shutting_down { Err(ModuleError::ShuttingDown) } else { Ok(()) }
+    }
+
     /// The library copies of modules.
     pub(crate) fn copies(&self) -> Vec<PathBuf> {
         self.by_name.values().filter_map(|module| Some(module.build.as_ref()?.library.copy.clone())).collect()

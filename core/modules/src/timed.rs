@@ -46,16 +46,22 @@ impl ModuleRegister {
                 let _operation = host.operation.lock().await;
                 host.end_exclusively(&of_task).await
             });
-            if let Err(error) = task.await.unwrap_or(Err(ModuleError::Crashed)) {
-                tracing::warn!(module = name, %error, "the limited time of a module is over, but it could not be \
-                    disabled; retrying");
-                all_ended = false;
+            match task.await.unwrap_or(Err(ModuleError::Crashed)) {
+                Ok(()) => {}
+                // It stops with the node, and its end is stored.
+                Err(ModuleError::ShuttingDown) => all_ended = false,
+                Err(error) => {
+                    tracing::warn!(module = name, %error, "the limited time of a module is over, but it could not be \
+                        disabled; retrying");
+                    all_ended = false;
+                }
             }
         }
         all_ended
     }
 
     async fn end_exclusively(self: &Arc<Self>, name: &str) -> Result<(), ModuleError> {
+        self.modules.lock().check_not_shutting_down()?;
         // Its end may have been changed or removed in the meantime.
         if self.end_of(name).is_none_or(|end| end > now()) {
             return Ok(());

@@ -10,7 +10,7 @@ use crate::{ModuleError, ModuleRegister, PluginPlan, plugin_module::State};
 /// Result of applying one module's settings.
 #[derive(Debug)]
 pub struct AppliedPlan {
-    /// The module.
+    /// The module; empty if the settings of none were applied.
     pub name: String,
     /// The report of the operation, or why it failed.
     pub outcome: Result<ModuleReport, ModuleError>,
@@ -31,6 +31,9 @@ impl ModuleRegister {
     }
 
     async fn apply_exclusively(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
+        if let Err(error) = self.modules.lock().check_not_shutting_down() {
+            return vec![AppliedPlan { name: String::new(), outcome: Err(error) }];
+        }
         let new = plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect();
         let old = std::mem::replace(&mut *self.configured.lock(), new);
         let new = self.configured.lock().clone();
@@ -73,6 +76,7 @@ impl ModuleRegister {
         waits_for_drain: bool,
     ) -> Result<ModuleReport, ModuleError> {
         let started = Instant::now();
+        self.modules.lock().check_not_shutting_down()?;
         if self.actor(name).is_some() {
             return Err(ModuleError::name_of_actor(name));
         }

@@ -6,7 +6,7 @@ use tenon_api::messages::{ModuleBuild, ModuleOperation, ModuleReport, ModuleStat
 use tenon_host::{HandOver, RunningPlugin};
 use tokio::time::{Instant, timeout};
 
-use super::{Ended, LoadArguments, with_ended};
+use super::{Ended, LoadArguments, STOP_TIMEOUT, with_ended};
 use crate::{
     ModuleError, ModuleRegister, PluginPlan,
     candidates::Candidate,
@@ -45,7 +45,7 @@ impl ModuleRegister {
             State::Disabled => State::Disabled,
             _ => State::Loaded,
         };
-        self.put(&plan, candidate.build, state);
+        self.put(&plan, candidate.build, state)?;
         let state = self.modules.lock().get(name)?.state();
         Ok(ModuleReport { old, ..self.report(name, ModuleOperation::Replace, state, started) })
     }
@@ -69,7 +69,11 @@ impl ModuleRegister {
                 return Err(error);
             }
         };
-        self.put(&plan, build, State::Enabled(Arc::clone(&next)));
+        if let Err(error) = self.put(&plan, build, State::Enabled(Arc::clone(&next))) {
+            running.gate.release();
+            next.stop(Instant::now() + STOP_TIMEOUT).await;
+            return Err(error);
+        }
         let mut ended = Ended { running_calls: running.gate.calls(), ..Ended::default() };
         // In this order: callers that waited find the new route, and the old gate closed.
         running.gate.close();
