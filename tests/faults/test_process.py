@@ -4,6 +4,7 @@ an unwritable folder. The node continues if it can, and otherwise ends with a na
 
 import contextlib
 import gzip
+import json
 import os
 import pathlib
 import resource
@@ -234,6 +235,23 @@ def test_a_node_whose_socket_is_removed_continues_and_ends_orderly():
             assert node.stop() == 0
         assert "panicked" not in node.log_path.read_text(errors="replace")
     tell("process", "its socket removed while it runs", 1, f"block {height} made, ended with 0", "exit code 0")
+
+
+def test_a_stop_takes_as_long_as_its_grace_allows():
+    """The call takes longer than the default grace, and the stop longer than ten seconds, its limit of earlier builds."""
+    endless = wire.request("eth_call", {"data": "0x5b600056"}, "latest")
+    with Node("dev", "--grace", "30s", "--rpc.gascap", "0", "--rpc.evmtimeout", "12s") as node:
+        with wire.Http(node) as connection:
+            connection.send_message(endless)
+            time.sleep(0.5)
+            started = time.monotonic()
+            code = node.stop(timeout=60)
+            took = time.monotonic() - started
+            answer = json.loads(connection.receive())
+        assert "execution aborted" in wire.code_of(answer)[1], answer
+        assert code == 0 and took > 10.5, (code, took)
+        assert "the stop took too long" not in node.log_path.read_text()
+    tell("process", "a call of 12 s when the node stops with a grace of 30 s", 1, f"answered; ended after {took:.1f} s with {code}", "answered; 0")
 
 
 def test_a_database_whose_folder_is_replaced_is_unhealthy_and_neither_folder_is_damaged():

@@ -26,7 +26,8 @@ section! {
         network_id: Option<u64> = None, "networkid", "networkid";
         /// Text of your choice that is included in the name that `web3_clientVersion` returns.
         identity: String = String::new(), "identity", "identity";
-        /// How long a stopping node waits for running requests to finish.
+        /// How long a stopping node waits for running requests to finish. A stop that takes 24 s longer than this and
+        /// `plugins.grace` together is ended with exit code 130.
         grace: Duration = Duration::from_secs(4), "grace", "grace";
     }
 }

@@ -61,7 +61,7 @@ Type=notify-reload
 ExecStart=/opt/tenon/tenon run --network mainnet --p2p --datadir /var/lib/tenon
 WatchdogSec=60
 Restart=on-failure
-TimeoutStopSec=30
+TimeoutStopSec=45
 ```
 ";
 

@@ -36,9 +36,9 @@ pub(crate) const CHAIN: &str = "chain";
 /// The supervised actor behind the module `sealing`.
 const SEALER: &str = "sealer";
 /// Time limit for the sealer to finish its current block.
-const SEALER_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const SEALER_GRACE: Duration = Duration::from_secs(5);
 /// Time limit for the pool to apply the blocks of which it knows.
-const POOL_GRACE: Duration = Duration::from_secs(5);
+pub(crate) const POOL_GRACE: Duration = Duration::from_secs(5);
 
 /// The requests that the database answers.
 const STORAGE_REQUESTS: &[Topic] = &[

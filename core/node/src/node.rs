@@ -20,7 +20,7 @@ use tenon_host::Router;
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
 use tenon_modules::{ActorStage, ModuleRegister};
-use tenon_network_service::Network;
+use tenon_network_service::{MAX_NETWORK_STOP_TIME, Network};
 use tenon_supervisor::Supervisor;
 use tokio::task::JoinSet;
 
@@ -31,6 +31,7 @@ use crate::family::voting::Voting;
 use crate::front_end_modules::FrontEnds;
 use crate::health::Health;
 use crate::metrics::NodeSource;
+use crate::module_actors::{POOL_GRACE, SEALER_GRACE};
 use crate::opened_chain::OpenedChain;
 use crate::reload::Reloader;
 use crate::{allocator, block_log, development_log, service_manager, start_lines};
@@ -44,8 +45,13 @@ pub(crate) use self::plan::{NodePlan, Role};
 
 /// Time limit for actors and tasks to finish accepted work.
 const DRAIN: Duration = Duration::from_secs(2);
+/// Time that the stop of all actors may take: of the sealer, the pool, the network and the others.
+const MAX_ACTORS_STOP_TIME: Duration =
+    SEALER_GRACE.saturating_add(POOL_GRACE).saturating_add(MAX_NETWORK_STOP_TIME).saturating_add(DRAIN);
+/// Time for the parts of a stop that have no limit of their own, such as the flush of the database.
+const STOP_MARGIN: Duration = Duration::from_secs(4);
 
-/// A running node. Its fields are in the order in which they are stopped.
+/// A running node.
 pub(crate) struct Node {
     grace: Duration,
     plugin_grace: Duration,
@@ -142,8 +148,13 @@ impl Node {
         self.notify_ready();
     }
 
-    /// Stops in order: refuses new requests and gives running ones their grace period; lets plugins, module actors, the
-    /// importer and the database's writer finish accepted work; flushes the database.
+    /// Time limit of [`Node::stop`]: by then something hangs.
+    pub(crate) fn max_stop_time(&self) -> Duration {
+        max_stop_time(self.grace, self.plugin_grace)
+    }
+
+    /// Stops in order: no more requests, running ones get their grace, plugins, module actors, the importer and the
+    /// database's writer finish accepted work, the database is flushed.
     ///
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
@@ -176,7 +187,12 @@ impl Node {
     }
 }
 
-/// Answers how texts are spelt: like the reference's, if the reference's names of namespaces are served.
+/// Time limit of a stop. Calls have `grace`, and those that are cancelled then have `plugin_grace`.
+const fn max_stop_time(grace: Duration, plugin_grace: Duration) -> Duration {
+    grace.saturating_add(plugin_grace).saturating_add(MAX_ACTORS_STOP_TIME).saturating_add(STOP_MARGIN)
+}
+
+/// Answers `GetSpelling`: the reference's spelling if its namespace names are served, otherwise our own.
 fn answer_spelling(plan: &NodePlan, bus: &Bus) -> Result<(), Stop> {
     let has_aliases = plan.namespace_names() == NamespaceNames::WITH_ALIASES;
     let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };

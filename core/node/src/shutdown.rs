@@ -9,10 +9,6 @@ use tenon_supervisor::{Signal, Signals};
 
 use crate::exit::{INTERRUPTED, Stop};
 
-/// Time limit of an orderly stop. A node that hangs longer is killed: its database is at a whole block at every moment,
-/// so nothing is lost.
-const MAX_STOP_TIME: Duration = Duration::from_secs(10);
-
 /// Listens for signals from now on.
 ///
 /// # Errors
@@ -22,9 +18,11 @@ pub(crate) fn listen() -> Result<Signals, Stop> {
 }
 
 /// Waits for the first SIGINT or SIGTERM, and calls `reload` at every SIGHUP until then. After it, a second one ends
-/// the process immediately, and so does a stop that takes too long; an ephemeral data folder is removed then too.
+/// the process immediately, and so does a stop that takes longer than `max_stop_time`: the database is at a whole block at
+/// every moment, so nothing is lost. An ephemeral data folder is removed then too.
 pub(crate) async fn wait_for_the_first(
     mut signals: Signals,
+    max_stop_time: Duration,
     ephemeral: Option<PathBuf>,
     mut reload: impl AsyncFnMut(),
 ) {
@@ -36,8 +34,8 @@ pub(crate) async fn wait_for_the_first(
         tokio::select! {
             () = next_stop_signal(&mut signals) => tracing::warn!("second signal: stopping at once, unfinished work is \
                 dropped"),
-            () = tokio::time::sleep(MAX_STOP_TIME) => tracing::error!("the stop took too long; ended without \
-                finishing"),
+            () = tokio::time::sleep(max_stop_time) => tracing::error!(limit = ?max_stop_time, "the stop took too long; \
+                ended without finishing"),
         }
         if let Some(folder) = ephemeral {
             // The process ends anyway; anything left is in the system's temporary folder.

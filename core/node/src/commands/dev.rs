@@ -211,7 +211,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         }
         node.notify_ready();
         let ephemeral = node.ephemeral_folder();
-        shutdown::wait_for_the_first(signals, ephemeral, async || node.reload().await).await;
+        shutdown::wait_for_the_first(signals, node.max_stop_time(), ephemeral, async || node.reload().await).await;
         node.stop().await
     })
 }

@@ -93,7 +93,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         start_lines::no_network(node.health());
         start_lines::serving(&node.endpoints());
         node.notify_ready();
-        shutdown::wait_for_the_first(signals, None, async || node.reload().await).await;
+        shutdown::wait_for_the_first(signals, node.max_stop_time(), None, async || node.reload().await).await;
         node.stop().await
     })
 }

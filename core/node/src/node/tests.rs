@@ -112,3 +112,13 @@ async fn every_request_that_the_pool_and_the_wallets_answer_is_listed_by_its_mod
     assert_eq!(answered(&of_pool), listed([&module_actors::pool(&node.supervisor, pool)]));
     assert_eq!(answered(&of_wallets), listed([&wallets::module(&node.supervisor, directory, None)]));
 }
+
+#[test]
+fn a_stop_has_the_time_that_the_documents_say() {
+    let of_defaults = Settings::default();
+    let (grace, plugin_grace) = (of_defaults.node.grace, of_defaults.plugins.grace);
+
+    // docs/running.md, docs/settings.md, docs/troubleshooting.md
+    assert_eq!(max_stop_time(grace, plugin_grace), Duration::from_secs(30));
+    assert_eq!(max_stop_time(Duration::from_secs(60), Duration::ZERO), Duration::from_secs(60 + 24));
+}

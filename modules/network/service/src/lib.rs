@@ -44,7 +44,7 @@ mod system;
 mod traffic;
 mod transactions;
 
-pub use network::{ACTOR, Network, NetworkPorts};
+pub use network::{ACTOR, MAX_NETWORK_STOP_TIME, Network, NetworkPorts};
 pub use settings::{NetworkSettings, NetworkStartError};
 pub use tenon_network_connection::{BandwidthLimits, MIN_BYTES_PER_SECOND};
 pub use tenon_network_nat::Mechanism;

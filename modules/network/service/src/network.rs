@@ -61,6 +61,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for sending Disconnect to all peers when the network stops.
 const DISCONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Maximum time that [`Network::stop`] waits for the actor and the connections.
+pub const MAX_NETWORK_STOP_TIME: Duration = STOP_TIMEOUT.saturating_add(DISCONNECT_TIMEOUT);
+
 /// The parts of the node that the network uses.
 #[derive(Clone)]
 pub struct NetworkPorts {
