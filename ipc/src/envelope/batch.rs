@@ -46,6 +46,13 @@ impl<'a, S: RpcService> Entry<'a, S> {
     }
 }
 
+/// A call, or without id a notification.
+struct Call<'a> {
+    id: Option<&'a str>,
+    method: Cow<'a, str>,
+    params: Option<&'a str>,
+}
+
 /// A call of a batch, which returns its outcome with its index.
 type RunningCall<'a, S> = ReusableBoxFuture<'a, (usize, Outcome<S>)>;
 
@@ -69,6 +76,28 @@ impl<'a, S: RpcService> Batch<'a, S> {
     fn add(&mut self, place: usize, entry: Entry<'a, S>) {
         self.entries.push(entry);
         self.read = place + 1;
+    }
+
+    /// The call of the request at this place; `None` if it is none. An invalid request gets its entry.
+    #[inline]
+    fn call_at(&mut self, place: usize, raw: &RawRequest, text: &'a str) -> Option<Call<'a>> {
+        match Request::inspect(raw, text) {
+            Request::Ignored => None,
+            Request::Invalid { id } => {
+                self.add(place, Entry::invalid(id));
+                None
+            }
+            Request::Call { id, method, params } => Some(Call { id, method, params }),
+        }
+    }
+
+    /// Adds the entry of the call at this place, and returns its index; `None` if the batch may begin no further calls.
+    #[inline]
+    fn enter(&mut self, place: usize, id: Option<&'a str>) -> Option<usize> {
+        let (index, outcome) = (self.entries.len(), self.refusal());
+        let is_refused = outcome.is_some();
+        self.add(place, Entry { id, outcome });
+        (!is_refused).then_some(index)
     }
 
     fn settle(&mut self, index: usize, outcome: Outcome<S>) {
@@ -117,6 +146,37 @@ impl<'a, S: RpcService> Batch<'a, S> {
                 Request::Call { id, .. } => self.entries.push(Entry { id, outcome: failed() }),
             }
         }
+    }
+}
+
+/// Progress of the calls that a batch passes to the service ahead.
+#[derive(Default)]
+struct Preparation<'a> {
+    /// The last queried method, cached because batches repeat theirs.
+    method: Cow<'a, str>,
+    is_called_ahead: bool,
+    /// Number of calls that have been prepared and not started.
+    prepared: usize,
+}
+
+impl<'a> Preparation<'a> {
+    /// Counts the next call. Returns whether it and its successors are to be prepared first.
+    #[inline]
+    fn is_due<S: RpcService>(&mut self, call: &Call<'a>, service: &S) -> bool {
+        if self.method != call.method {
+            (self.method, self.is_called_ahead) = (call.method.clone(), service.is_called_ahead(&call.method));
+        }
+        if !self.is_called_ahead {
+            return false;
+        }
+        let is_due = self.prepared == 0;
+        self.prepared = self.prepared.saturating_sub(1);
+        is_due
+    }
+
+    /// Records that this many calls are prepared, of which the first starts now.
+    const fn begin(&mut self, calls: usize) {
+        self.prepared = calls.saturating_sub(1);
     }
 }
 
@@ -171,50 +231,31 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&'a Subscriptions>,
     ) {
         batch.turn.take().await;
-        // Number of calls that have been prepared and not started.
-        let mut prepared = 0_usize;
-        // The last queried method, cached because batches repeat theirs.
-        let mut ahead = (Cow::Borrowed(""), false);
+        let mut ahead = Preparation::default();
         let mut spare = SpareFuture::none();
         for (place, raw) in message.items.iter().enumerate() {
-            let (id, method, params) = match Request::inspect(raw, text) {
-                Request::Ignored => continue,
-                Request::Invalid { id } => {
-                    batch.add(place, Entry::invalid(id));
-                    continue;
-                }
-                Request::Call { id, method, params } => (id, method, params),
-            };
+            let Some(next) = batch.call_at(place, raw, text) else { continue };
             // Most calls are done on their first poll. While nothing runs there is no order to keep.
             let mut must_run_alone = false;
             if !batch.running.is_empty() {
-                must_run_alone = self.must_run_alone(&method);
+                must_run_alone = self.must_run_alone(&next.method);
                 if must_run_alone {
                     batch.finish_all().await;
                 }
             }
-            let index = batch.entries.len();
-            let outcome = batch.refusal();
-            let is_refused = outcome.is_some();
-            batch.add(place, Entry { id, outcome });
-            if is_refused {
+            let Some(index) = batch.enter(place, next.id) else {
                 if batch.turn.is_over(0) {
                     batch.turn.pass().await;
                 }
                 continue;
-            }
-            if ahead.0 != method {
-                ahead = (method.clone(), self.service.is_called_ahead(&method));
-            }
-            if ahead.1 {
-                if prepared == 0 {
-                    prepared = self.prepare(&message.items[place..], text, &method, caller).await;
-                    if batch.turn.is_over(0) {
-                        batch.turn.pass().await;
-                    }
+            };
+            if ahead.is_due(&next, &self.service) {
+                ahead.begin(self.prepare(&message.items[place..], text, &next.method, caller).await);
+                if batch.turn.is_over(0) {
+                    batch.turn.pass().await;
                 }
-                prepared = prepared.saturating_sub(1);
             }
+            let Call { id, method, params } = next;
             let subscriptions = subscriptions.filter(|_| id.is_some());
             let name = method.clone();
             let mut call = spare.fill(async move {

@@ -144,6 +144,22 @@ enum Outcome<S: RpcService> {
     Failed(Failure),
 }
 
+impl<S: RpcService> Outcome<S> {
+    /// The answer to a call with this id.
+    #[inline]
+    fn into_answer(self, id: &str) -> Answer<S> {
+        match self {
+            Self::Json(json) => Answer::only(Some(Reply::result(id, json))),
+            Self::Done => Answer::only(Some(Reply::result(id, "true"))),
+            Self::Failed(failure) => Answer::only(Some(failed(id, &failure))),
+            Self::Opened(opened) => {
+                let reply = Reply::result(id, format!("\"{}\"", opened.id));
+                Answer { reply: Some(reply), opened: vec![opened] }
+            }
+        }
+    }
+}
+
 impl<S: RpcService> Dispatcher<S> {
     /// Creates a dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
@@ -329,28 +345,21 @@ impl<S: RpcService> Dispatcher<S> {
         };
         let Some(id) = id else { return Answer::only(None) };
         let id = id.as_str();
-        let mut answer = match outcome {
-            Outcome::Json(json) => Answer::only(Some(Reply::result(id, json))),
-            Outcome::Done => Answer::only(Some(Reply::result(id, "true"))),
-            Outcome::Failed(failure) => Answer::only(Some(failed(id, &failure))),
-            Outcome::Opened(opened) => {
-                let reply = Reply::result(id, format!("\"{}\"", opened.id));
-                Answer { reply: Some(reply), opened: vec![opened] }
-            }
-        };
+        let mut answer = outcome.into_answer(id);
         if let Some(reply) = &mut answer.reply
             && reply.len() > UNCOUNTED_REPLY
         {
             self.count(reply, id, caller);
-            if reply.len() >= LARGE_ANSWER {
-                self.turns.large_answers.record(client, Instant::now());
-            }
         }
         answer
     }
 
-    /// Counts a large reply in the budget, or replaces it by an error if it does not fit.
+    /// Counts a large reply in the budget, or replaces it by an error if it does not fit. A very large one makes its
+    /// client's calls take turns.
     fn count(&self, reply: &mut Reply, id: &str, caller: &Caller) {
+        if reply.len() >= LARGE_ANSWER {
+            self.turns.large_answers.record(caller.context.origin().client, Instant::now());
+        }
         match self.memory_of(caller.context.origin()).reserve(MemoryUse::Answers, reply.len()) {
             Ok(memory) => reply.memory = Some(memory),
             Err(refused) => {

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     net::{IpAddr, SocketAddr},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -11,14 +11,22 @@ use std::{
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use hyper::{server::conn::http1, service::service_fn};
+use hyper::{
+    body::Incoming,
+    server::conn::http1::{self, UpgradeableConnection},
+    service::{HttpService, service_fn},
+};
 use hyper_util::rt::TokioIo;
 use tenon_bus::{MemoryBudget, MemoryUse};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::error::Elapsed,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Port, Step, WebSocketSide,
+    body::AnswerBody,
     conversation::{Conversation, Upgrade},
     stream::{TimedStream, Waits, reset},
 };
@@ -29,7 +37,7 @@ use crate::{
     exposure::ConnectionExposure,
     refusals::Refusals,
     service::{ClientId, RpcService},
-    stop_signals::{LAST_WRITES, LINGER},
+    stop_signals::{LAST_WRITES, LINGER, StopSignals},
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };
@@ -172,32 +180,7 @@ async fn serve<S: RpcService>(
         .half_close(true)
         .serve_connection(TokioIo::new(timed), service)
         .with_upgrades();
-    let mut connection = pin!(connection);
-    // `FuturesUnordered` polls a future only after it was woken: polling a token takes two locks that all connections
-    // share.
-    let mut stopped = FuturesUnordered::from_iter([signals.stopping.cancelled()]);
-    let result = tokio::select! {
-        biased;
-        result = connection.as_mut() => result,
-        _ = stopped.next() => {
-            conversation.set_stopping();
-            connection.as_mut().graceful_shutdown();
-            let ended = tokio::select! {
-                result = connection.as_mut() => Ok(result),
-                // hyper polls the running call, which fails then.
-                () = signals.cut.cancelled() => tokio::time::timeout(LAST_WRITES, connection).await,
-            };
-            match ended {
-                Ok(result) => result,
-                Err(_) => {
-                    tracing::debug!("HTTP connection closed: its client did not read its last answer");
-                    return;
-                }
-            }
-        }
-    };
-    if let Err(error) = result {
-        tracing::debug!(%error, "HTTP connection ended");
+    if !run_until_stopped(pin!(connection), signals, &conversation).await {
         return;
     }
     if conversation.is_cut_short() {
@@ -212,6 +195,36 @@ async fn serve<S: RpcService>(
         conversation.set_websocket();
         serve_websocket(side, upgrade, &conversation, &stream).await;
     }
+}
+
+/// Runs a connection to its end, which a stop announces to its client. Returns whether it has ended well.
+async fn run_until_stopped<H: HttpService<Incoming, ResBody = AnswerBody, Error = Infallible>>(
+    mut connection: Pin<&mut UpgradeableConnection<TokioIo<TimedStream>, H>>,
+    signals: &StopSignals,
+    conversation: &Conversation,
+) -> bool {
+    // `FuturesUnordered` polls a future only after it was woken: polling a token takes two locks that all connections
+    // share.
+    let mut stopped = FuturesUnordered::from_iter([signals.stopping.cancelled()]);
+    let ended: Result<_, Elapsed> = tokio::select! {
+        biased;
+        result = connection.as_mut() => Ok(result),
+        _ = stopped.next() => {
+            conversation.set_stopping();
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                result = connection.as_mut() => Ok(result),
+                // hyper polls the running call, which fails then.
+                () = signals.cut.cancelled() => tokio::time::timeout(LAST_WRITES, connection).await,
+            }
+        }
+    };
+    match ended {
+        Ok(Ok(())) => return true,
+        Ok(Err(error)) => tracing::debug!(%error, "HTTP connection ended"),
+        Err(_) => tracing::debug!("HTTP connection closed: its client did not read its last answer"),
+    }
+    false
 }
 
 async fn serve_websocket<S: RpcService>(
