@@ -81,6 +81,6 @@ pub(super) fn timed_out() -> Answer {
 }
 
 /// The answer to a client that closed its sending direction more than 50 ms before its call ended.
-pub(super) fn client_left() -> Answer {
+pub(super) fn client_disconnected() -> Answer {
     refused(StatusCode::BAD_REQUEST, "the call was cancelled, because its client closed its side of the connection")
 }

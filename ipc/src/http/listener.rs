@@ -28,7 +28,7 @@ use super::{
     Port, Step, WebSocketSide,
     body::AnswerBody,
     conversation::{Conversation, Upgrade},
-    stream::{TimedStream, Waits, reset},
+    stream::{TimeLimits, TimedStream, reset},
 };
 use crate::{
     accept::accept_until,
@@ -65,7 +65,7 @@ struct ConnectionLimits {
     connections: usize,
     /// From a request's head to its answer.
     request: Duration,
-    waits: Waits,
+    time_limits: TimeLimits,
 }
 
 impl<S: RpcService> HttpServer<S> {
@@ -106,7 +106,7 @@ impl ConnectionLimits {
         let http = port.http.as_ref().map(|side| Self {
             connections: side.limits.connections,
             request: side.limits.request_timeout,
-            waits: Waits {
+            time_limits: TimeLimits {
                 idle: side.limits.idle_timeout,
                 head: side.limits.request_timeout,
                 write: side.limits.write_timeout,
@@ -117,7 +117,7 @@ impl ConnectionLimits {
                 connections: side.limits.connections,
                 // Applies only to the handshake.
                 request: HANDSHAKE,
-                waits: Waits { idle: HANDSHAKE, head: HANDSHAKE, write: HANDSHAKE },
+                time_limits: TimeLimits { idle: HANDSHAKE, head: HANDSHAKE, write: HANDSHAKE },
             })
         })
     }
@@ -172,7 +172,8 @@ async fn serve<S: RpcService>(
             Ok::<_, Infallible>(answer)
         }
     });
-    let timed = TimedStream::new(Arc::clone(&stream), limits.waits, Arc::clone(&conversation), Meter::new(traffic));
+    let timed =
+        TimedStream::new(Arc::clone(&stream), limits.time_limits, Arc::clone(&conversation), Meter::new(traffic));
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(64 << 10)

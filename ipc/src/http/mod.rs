@@ -10,7 +10,7 @@ mod answers;
 mod body;
 mod conversation;
 pub(crate) mod cors;
-mod departure;
+mod disconnect;
 mod head;
 mod health;
 pub(crate) mod hosts;
@@ -47,13 +47,13 @@ use crate::{
     websocket::{WebSocketLimits, handshake},
 };
 use answers::{
-    Answer, client_left, host_not_allowed, method_not_allowed, out_of_memory, refused, report, status_only, stopping,
-    timed_out, with_content_encoding,
+    Answer, client_disconnected, host_not_allowed, method_not_allowed, out_of_memory, refused, report, status_only,
+    stopping, timed_out, with_content_encoding,
 };
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 use cors::Cors;
-use departure::Departure;
+use disconnect::Disconnect;
 use head::{Head, is_root};
 pub use health::{HealthCheck, HealthReport};
 pub(crate) use listener::HttpServer;
@@ -352,7 +352,7 @@ impl<S: RpcService> HttpSide<S> {
         let Call { body, headers, admitted: Admitted { exposure, origin, takes_gzip, cors } } = call;
         let (buffers, is_whole) = (&conversation.used_buffers, AtomicBool::new(false));
         let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, buffers, &is_whole)));
-        let mut departure = Departure::of(stream);
+        let mut disconnect = Disconnect::of(stream);
         let answered = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
             // hyper polls this again when the stop begins.
@@ -360,7 +360,7 @@ impl<S: RpcService> HttpSide<S> {
                 conversation.cut_short();
                 Poll::Ready(Err(stopping()))
             }
-            Poll::Pending if departure.poll_left(context).is_ready() => Poll::Ready(Err(client_left())),
+            Poll::Pending if disconnect.poll(context).is_ready() => Poll::Ready(Err(client_disconnected())),
             Poll::Pending => {
                 ready!(conversation.poll_request_end(context));
                 Poll::Ready(Err(timed_out()))

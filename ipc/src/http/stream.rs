@@ -25,7 +25,7 @@ const JOIN_UP_TO: usize = 512;
 
 /// Time limits for a connection's client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waits {
+pub(crate) struct TimeLimits {
     /// For the next byte.
     pub(crate) idle: Duration,
     /// For the end of a request's head, from its first byte: otherwise a client that occasionally sends a byte would
@@ -45,7 +45,7 @@ pub(crate) fn reset(stream: &TcpStream) {
 /// Ends reading and writing when their time limit is over.
 pub(crate) struct TimedStream {
     inner: Arc<TcpStream>,
-    waits: Waits,
+    time_limits: TimeLimits,
     conversation: Arc<Conversation>,
     /// The conversation's activity count at the last check.
     activity_count: u32,
@@ -61,12 +61,17 @@ pub(crate) struct TimedStream {
 }
 
 impl TimedStream {
-    pub(crate) fn new(inner: Arc<TcpStream>, waits: Waits, conversation: Arc<Conversation>, meter: Meter) -> Self {
-        let reading = IdleTimeout::new(waits.idle);
+    pub(crate) fn new(
+        inner: Arc<TcpStream>,
+        time_limits: TimeLimits,
+        conversation: Arc<Conversation>,
+        meter: Meter,
+    ) -> Self {
+        let reading = IdleTimeout::new(time_limits.idle);
         let (head, writing) = (None, None);
         Self {
             inner,
-            waits,
+            time_limits,
             conversation,
             activity_count: 0,
             reading,
@@ -80,7 +85,7 @@ impl TimedStream {
 
     /// Clears the head's time limit once the head is complete. Bytes that arrive while a request is answered are its
     /// body, which has the request's time limit.
-    fn check_turns(&mut self) {
+    fn note_progress(&mut self) {
         let activity_count = self.conversation.activity_count();
         if activity_count != self.activity_count {
             self.activity_count = activity_count;
@@ -93,7 +98,7 @@ impl TimedStream {
         !self.activity_count.is_multiple_of(2)
     }
 
-    fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_time_limits(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.is_answering() {
             // The request has its own time limit. hyper polls this stream again after the answer.
             return Poll::Pending;
@@ -111,7 +116,7 @@ impl TimedStream {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }
             // hyper has received the bytes and requests more, so the head arrives in parts, which is rare.
-            let wait = self.waits.head;
+            let wait = self.time_limits.head;
             let head = self.head.get_or_insert_with(|| IdleTimeout::new(wait));
             if head.poll_end(context).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -127,7 +132,7 @@ impl TimedStream {
             self.has_moved = true;
             return result;
         }
-        let write = self.waits.write;
+        let write = self.time_limits.write;
         let writing = self.writing.get_or_insert_with(|| IdleTimeout::new(write));
         writing.poll_end(context).map(|()| {
             reset(&self.inner);
@@ -142,7 +147,7 @@ impl AsyncRead for TimedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.check_turns();
+        self.note_progress();
         // By now hyper has allocated a new buffer if the last one has little room left.
         self.conversation.used_buffers.wipe();
         if !self.is_answering() && self.conversation.used_buffers.has_secrets() {
@@ -151,7 +156,7 @@ impl AsyncRead for TimedStream {
         }
         let before = buffer.filled().len();
         match Pin::new(&mut Half(&*self.inner)).poll_read(context, buffer) {
-            Poll::Pending => self.poll_too_late(context),
+            Poll::Pending => self.poll_time_limits(context),
             ready => {
                 self.meter.receive(buffer.filled().len() - before);
                 self.conversation.used_buffers.set_room(buffer.remaining());
@@ -218,12 +223,17 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     /// A stream and its client.
-    async fn pair(waits: Waits, conversation: &Arc<Conversation>) -> (TimedStream, TcpStream) {
+    async fn pair(time_limits: TimeLimits, conversation: &Arc<Conversation>) -> (TimedStream, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (inner, _) = listener.accept().await.unwrap();
         (
-            TimedStream::new(Arc::new(inner), waits, Arc::clone(conversation), Meter::new(&Traffic::default().http)),
+            TimedStream::new(
+                Arc::new(inner),
+                time_limits,
+                Arc::clone(conversation),
+                Meter::new(&Traffic::default().http),
+            ),
             client,
         )
     }
@@ -237,8 +247,8 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_came_whole_makes_no_timer_and_its_answer_may_take_longer_than_silence() {
         let conversation = Arc::new(Conversation::new(Ipv4Addr::LOCALHOST.into(), Duration::from_secs(60)));
-        let waits = Waits { idle: SHORT, head: SHORT, write: Duration::from_secs(60) };
-        let (mut stream, mut client) = pair(waits, &conversation).await;
+        let time_limits = TimeLimits { idle: SHORT, head: SHORT, write: Duration::from_secs(60) };
+        let (mut stream, mut client) = pair(time_limits, &conversation).await;
         client.write_all(b"head").await.unwrap();
         stream.read_exact(&mut [0; 4]).await.unwrap();
 
@@ -257,8 +267,8 @@ mod tests {
     #[tokio::test]
     async fn a_request_head_in_several_parts_has_one_time_limit() {
         let conversation = Arc::new(Conversation::new(Ipv4Addr::LOCALHOST.into(), Duration::from_secs(60)));
-        let waits = Waits { idle: Duration::from_secs(60), head: SHORT, write: Duration::from_secs(60) };
-        let (mut stream, mut client) = pair(waits, &conversation).await;
+        let time_limits = TimeLimits { idle: Duration::from_secs(60), head: SHORT, write: Duration::from_secs(60) };
+        let (mut stream, mut client) = pair(time_limits, &conversation).await;
         client.write_all(b"he").await.unwrap();
         stream.read_exact(&mut [0; 2]).await.unwrap();
 

@@ -20,13 +20,13 @@ use tokio::{
 const HALF_CLOSED_WAIT: Duration = Duration::from_millis(50);
 
 /// Detects the end of a connection during a call.
-pub(super) struct Departure<'a> {
+pub(super) struct Disconnect<'a> {
     stream: &'a TcpStream,
     /// Set when the client has closed its sending direction.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
-impl<'a> Departure<'a> {
+impl<'a> Disconnect<'a> {
     /// Costs nothing until it is polled, which happens only for calls that wait.
     pub(super) const fn of(stream: &'a TcpStream) -> Self {
         Self { stream, wait: None }
@@ -34,7 +34,7 @@ impl<'a> Departure<'a> {
 
     /// Ready when the connection is broken, or [`HALF_CLOSED_WAIT`] after the client has closed its sending direction.
     /// Detects neither while bytes of the client's next request are unread.
-    pub(super) fn poll_left(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(wait) = &mut self.wait {
             return wait.as_mut().poll(context);
         }
