@@ -366,6 +366,51 @@ def test_subscriptions_to_a_block_that_is_full_of_logs():
     assert slowest < 1 or not LONG, f"another client waited for {slowest:.1f} s"
 
 
+def hang_up(connection):
+    with contextlib.suppress(OSError):
+        connection.socket.shutdown(socket.SHUT_RDWR)
+
+
+PENDING_LISTENERS, PENDING = (4_000, 20) if LONG else (1_000, 10)
+
+
+def test_subscriptions_to_large_pending_transactions():
+    """Each transaction is 200 KB of text, which must not exist once for each subscription."""
+    arguments = ["--cache", str(CACHE), "--rpc.memory", f"{BUDGET}MiB", "--metrics", "--metrics.port", "0"]
+    with Node("dev", *arguments, "--accounts", "1") as node, contextlib.ExitStack() as stack:
+        sender = node.call("eth_accounts")[0]
+        honest = stack.enter_context(wire.UnixSocket(node, timeout=300))
+        wire.ask(honest, wire.request("eth_subscribe", "newPendingTransactions", True))
+        greedy = []
+        for number in range(PENDING_LISTENERS):
+            if number % 100 == 0:
+                greedy.append(stack.enter_context(wire.WebSocket(node, timeout=300)))
+            assert "result" in wire.ask(greedy[-1], wire.request("eth_subscribe", "newPendingTransactions", True))
+        watch.forget_peak(node.process.pid)
+        before = watch.memory(node.process.pid)
+        threads = stack.enter_context(concurrent.futures.ThreadPoolExecutor(len(greedy)))
+        for connection in greedy:
+            # The threads end with the connections, also if the test fails.
+            stack.callback(hang_up, connection)
+        reading = [threads.submit(read_on, connection) for connection in greedy]
+        with watched(node, "subscriptions to large pending transactions", PENDING_LISTENERS * PENDING):
+            data = "0x" + "11" * 100_000
+            wanted = {"from": sender, "to": OTHER, "gas": hex(5_000_000), "data": data}
+            # Not over HTTP, where the sender would be the same client as the subscriber.
+            with wire.UnixSocket(node, timeout=300) as other:
+                sent = [wire.ask(other, wire.request("eth_sendTransaction", wanted))["result"] for _ in range(PENDING)]
+            told = [json.loads(honest.receive())["params"]["result"] for _ in sent]
+            time.sleep(2)
+        for connection in greedy:
+            hang_up(connection)
+        came = sum(thread.result() for thread in reading)
+        more = watch.peak_memory(node.process.pid) - before
+    assert [transaction["hash"] for transaction in told] == sent, "an honest subscription is told of all, in order"
+    assert all(transaction["input"] == data for transaction in told)
+    assert came > 0, "the greedy client was told of something"
+    assert more < SHARE + 64, f"{more:.0f} MB more"
+
+
 POOLED = 1_000 if LONG else 110
 
 

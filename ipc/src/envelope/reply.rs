@@ -63,10 +63,16 @@ impl Reply {
         Self::whole(text)
     }
 
-    /// A subscription's notification: a payload, or why it ends.
-    pub(crate) fn notification<J: AsRef<[u8]>>(namespace: &str, id: &str, payload: Result<J, Failure>) -> Self {
+    /// A subscription's notification: a payload, or why it ends. A large payload is not copied: it may be shared with
+    /// thousands of other subscriptions.
+    pub(crate) fn notification<J: AsRef<[u8]> + Send + 'static>(
+        namespace: &str,
+        id: &str,
+        payload: Result<J, Failure>,
+    ) -> Self {
         let length = payload.as_ref().map_or(64, |json| json.as_ref().len());
-        let mut text = Vec::with_capacity(Self::NOTIFICATION_BYTES + namespace.len() + length);
+        let copied = if length > COPY_UP_TO { 0 } else { length };
+        let mut text = Vec::with_capacity(Self::NOTIFICATION_BYTES + namespace.len() + copied);
         text.extend_from_slice(br#"{"jsonrpc":"2.0","method":""#);
         text.extend_from_slice(namespace.as_bytes());
         text.extend_from_slice(br#"_subscription","params":{"subscription":""#);
@@ -74,6 +80,10 @@ impl Reply {
         match payload {
             Ok(json) => {
                 text.extend_from_slice(br#"","result":"#);
+                if length > COPY_UP_TO {
+                    let rest = Box::new([Bytes::from_owner(json), Bytes::from_static(b"}}\n")]);
+                    return Self { first: text.into(), rest: Some(rest), memory: None };
+                }
                 text.extend_from_slice(json.as_ref());
             }
             Err(failure) => {
@@ -120,4 +130,33 @@ fn write_error_object(out: &mut Vec<u8>, failure: &Failure) {
         out.extend_from_slice(data.as_bytes());
     }
     out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn text_of(reply: &Reply) -> String {
+        let pieces = std::iter::once(&reply.first).chain(reply.rest.iter().flat_map(|rest| rest.iter()));
+        pieces.map(|piece| String::from_utf8_lossy(piece)).collect()
+    }
+
+    #[test]
+    fn a_large_notification_has_the_form_of_a_small_one_and_shares_its_payload() {
+        for length in [COPY_UP_TO, COPY_UP_TO + 1, 300_000] {
+            let payload: Arc<[u8]> = vec![b'7'; length].into();
+            let replies = ["0x1", "0x2"].map(|id| Reply::notification("eth", id, Ok(Arc::clone(&payload))));
+
+            for (reply, id) in replies.iter().zip(["0x1", "0x2"]) {
+                let digits = "7".repeat(length);
+                let params = format!(r#"{{"subscription":"{id}","result":{digits}}}"#);
+                let expected = format!(r#"{{"jsonrpc":"2.0","method":"eth_subscription","params":{params}}}"#);
+                assert!(text_of(reply) == expected + "\n" && reply.len() == text_of(reply).len(), "{length}");
+                let shared = reply.rest.as_ref().map(|rest| rest[0].as_ptr());
+                assert_eq!(shared, (length > COPY_UP_TO).then(|| payload.as_ptr()), "{length}");
+            }
+        }
+    }
 }

@@ -37,9 +37,11 @@ pub(crate) async fn subscription(
         let text = TraceText::of_block_in_range(reply);
         if !is_empty || number == last {
             let (traces, mut memory) = written(&context, text).await?;
-            // Also counts the notification, which copies the text.
-            memory.resize(memory.bytes() + 2 * traces.len())?;
-            sink.send_written(&notification(number, header.hash(), traces)).await;
+            // Also counts the notification, which copies the text. The sink counts it from then on.
+            memory.resize(memory.bytes() + traces.len())?;
+            let json = notification(number, header.hash(), traces);
+            drop(memory);
+            sink.send_written(json).await?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use tenon_sdk::{
     shapes::{JsonWriter, LOG_JSON_BYTES, write_located_log},
 };
 
-use crate::{criteria::Criteria, dialect::Dialect};
+use crate::{criteria::Criteria, dialect::Dialect, feed::FeedItem, shared_event::Text};
 
 /// A log is indexed by its address and up to four topics.
 const KEYS: usize = 5;
@@ -46,10 +46,10 @@ struct Memory {
     used: usize,
 }
 
-impl EventLogs {
-    /// Accepts an event, if the node has the memory for it. The memory counts as the plugin's own, because every client
-    /// may need it.
-    pub(crate) fn new(host: &Host, dialect: &'static Dialect, event: LogsChanged) -> Result<Self, Failure> {
+impl FeedItem for EventLogs {
+    type Event = LogsChanged;
+
+    fn read(host: &Host, dialect: &'static Dialect, event: LogsChanged) -> Result<Self, Failure> {
         let used = Self::bytes_of(&event.logs);
         let held = host.hold(0, used)?;
         let mut logs = Arc::unwrap_or_clone(event.logs);
@@ -62,17 +62,18 @@ impl EventLogs {
         Ok(Self { dialect, logs, blocks, orders: Default::default(), texts, memory })
     }
 
+    fn bytes(&self) -> usize {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).held.bytes()
+    }
+}
+
+impl EventLogs {
     /// Memory of an accepted event's logs, without their texts.
     fn bytes_of(logs: &[LocatedLog]) -> usize {
         let place = size_of::<LocatedLog>() + size_of::<OnceLock<Arc<[u8]>>>() + KEYS * size_of::<u32>();
         // Data is allocated with a reference count.
         let heap = |log: &LocatedLog| log.log.topics.capacity() * size_of::<B256>() + log.log.data.len() + 64;
         logs.iter().map(|log| place + heap(log)).sum()
-    }
-
-    /// Its memory in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner).held.bytes()
     }
 
     /// Its blocks, in the order of the event: hash, and whether the block left the chain.
@@ -86,18 +87,17 @@ impl EventLogs {
     }
 
     /// The JSON of a log, written at the first request. If the node has no memory for it, it is not kept.
-    pub(crate) fn text(&self, position: usize) -> Option<Arc<[u8]>> {
+    pub(crate) fn text(&self, position: usize) -> Option<Text> {
         let (log, place) = (self.logs.get(position)?, self.texts.get(position)?);
         if let Some(text) = place.get() {
-            return Some(Arc::clone(text));
+            return Some(Text::Shared(Arc::clone(text)));
         }
         let mut json = JsonWriter::with_capacity(LOG_JSON_BYTES + log.log.data.len() * 2);
         write_located_log(&mut json, self.dialect.profile, log);
-        let text: Arc<[u8]> = json.into_bytes().into();
-        match self.hold_text(text.len()) {
-            true => Some(Arc::clone(place.get_or_init(|| text))),
-            false => Some(text),
-        }
+        Some(match self.hold_text(json.len()) {
+            true => Text::Shared(Arc::clone(place.get_or_init(|| json.into_bytes().into()))),
+            false => Text::Own(json),
+        })
     }
 
     fn hold_text(&self, bytes: usize) -> bool {
@@ -251,7 +251,7 @@ mod tests {
     }
 
     fn event(node: &FakeHost, dialect: &'static Dialect, logs: Vec<LocatedLog>) -> Arc<EventLogs> {
-        Arc::new(EventLogs::new(&node.host(), dialect, LogsChanged { logs: logs.into() }).unwrap())
+        Arc::new(EventLogs::read(&node.host(), dialect, LogsChanged { logs: logs.into() }).unwrap())
     }
 
     fn criteria(addresses: &[u8], topics: &[&[u8]]) -> Criteria {
@@ -327,7 +327,9 @@ mod tests {
         let before = node.held(0);
         assert!(before > 10 * size_of::<LocatedLog>());
 
-        let (first, again) = (event.text(3).unwrap(), event.text(3).unwrap());
+        let (Some(Text::Shared(first)), Some(Text::Shared(again))) = (event.text(3), event.text(3)) else {
+            panic!("the text is kept")
+        };
 
         assert!(Arc::ptr_eq(&first, &again), "the text is shared");
         assert!(node.held(0) >= before + first.len());
@@ -342,14 +344,15 @@ mod tests {
         let logs: Vec<LocatedLog> = (0..10).map(log).collect();
         let size = EventLogs::bytes_of(&logs);
         let starved = node.clone().with_memory(size - 1);
-        let refused = EventLogs::new(&starved.host(), &Dialect::ETHEREUM, LogsChanged { logs: logs.clone().into() });
+        let refused = EventLogs::read(&starved.host(), &Dialect::ETHEREUM, LogsChanged { logs: logs.clone().into() });
         assert_eq!(refused.err().map(|failure| failure.code), Some(FailureCode::LIMIT_EXCEEDED));
         let _bounded = node.clone().with_memory(size + 10);
 
         let event = event(&node, &Dialect::ETHEREUM, logs);
-        let (first, again) = (event.text(3).unwrap(), event.text(3).unwrap());
+        let (Some(Text::Own(first)), Some(Text::Own(again))) = (event.text(3), event.text(3)) else {
+            panic!("each subscription has its own text")
+        };
 
-        assert_eq!(first, again);
-        assert!(!Arc::ptr_eq(&first, &again));
+        assert_eq!(first.into_bytes(), again.into_bytes());
     }
 }

@@ -25,6 +25,7 @@ mod criteria;
 mod deferred;
 mod dialect;
 mod event_logs;
+mod feed;
 mod fees;
 mod filters;
 mod go_rlp;
@@ -33,7 +34,6 @@ mod go_rlp;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub mod fuzzing;
-mod log_feed;
 mod logs;
 mod mining;
 mod native;
@@ -42,6 +42,7 @@ mod registry;
 mod results;
 mod sending;
 mod settings;
+mod shared_event;
 mod simulation;
 mod state;
 mod storage_key;
@@ -55,11 +56,14 @@ mod uncles;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{deferred::Deferred, dialect::Dialect, log_feed::LogFeed, registry::Registry, settings::Settings};
+use crate::{
+    deferred::Deferred, dialect::Dialect, event_logs::EventLogs, feed::FeedPlace, registry::Registry,
+    settings::Settings, shared_event::SharedEvent,
+};
 
 /// The running plugin.
 pub struct Eth {
@@ -69,11 +73,12 @@ pub struct Eth {
     /// Requested once too.
     spelling: OnceLock<Spelling>,
     filters: Registry,
-    /// The last header written for a subscription, so that each block is written once for all subscriptions.
-    announced: Mutex<Option<(B256, Arc<JsonWriter>)>>,
-    /// The logs of new blocks, shared by all subscriptions to logs. It lives as long as one of them. Locked when one is
-    /// opened; nothing awaits under the lock.
-    log_feed: Mutex<Weak<LogFeed>>,
+    /// The headers of new blocks, shared by all subscriptions to `newHeads`.
+    head_feed: FeedPlace<SharedEvent<NewHead>>,
+    /// The logs of new blocks, shared by all subscriptions to logs.
+    log_feed: FeedPlace<EventLogs>,
+    /// The transactions that became pending, shared by all subscriptions to them.
+    pending_feed: FeedPlace<SharedEvent<TransactionPending>>,
 }
 
 impl Plugin for Eth {
@@ -83,8 +88,9 @@ impl Plugin for Eth {
             chain_info: OnceLock::new(),
             spelling: OnceLock::new(),
             filters: Registry::new(handover, |client, bytes| host.hold(client, bytes).map(Some)),
-            announced: Mutex::default(),
-            log_feed: Mutex::default(),
+            head_feed: FeedPlace::default(),
+            log_feed: FeedPlace::default(),
+            pending_feed: FeedPlace::default(),
         })
     }
 

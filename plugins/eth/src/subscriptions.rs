@@ -6,7 +6,7 @@
 use std::{
     collections::{HashSet, VecDeque},
     future::poll_fn,
-    sync::{Arc, PoisonError},
+    sync::Arc,
     task::Poll,
 };
 
@@ -22,8 +22,7 @@ use crate::{
     criteria::{Criteria, LastingCriteria},
     dialect::Dialect,
     event_logs::{EventLogs, Search, Step},
-    log_feed::LogFeed,
-    transactions::transaction_json,
+    feed::Feed,
 };
 
 /// Blocks announced while catching up. Their events may still arrive and must not be announced again.
@@ -60,23 +59,28 @@ impl CaughtUp {
 
 pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Failure> {
     let dialect = crate::dialect(&context).await?;
-    let mut events = context.events::<NewHead>();
+    let mut events = Feed::listen(&context.head_feed, context.host(), dialect).await;
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
+        sink.made_of(events.position());
         match delivery {
             Delivery::Event(head) => {
-                if !caught_up.has_announced(head.header.hash(), false) {
-                    last = head.header.hash();
-                    sink.send_written(&announcement(&context, dialect.profile, &head.header)).await;
+                let hash = head.event().header.hash();
+                if !caught_up.has_announced(hash, false) {
+                    last = hash;
+                    head.text().send_to(&sink).await?;
                 }
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
                 for (_, hash) in heads_among(dialect, &changes) {
-                    if let Some(stored) = context.call(GetHeader { block: BlockId::hash(*hash) }).await? {
-                        sink.send_written(&announcement(&context, dialect.profile, &stored.header)).await;
+                    let stored = context.call(GetHeader { block: BlockId::hash(*hash) }).await?;
+                    // The header itself is dropped here, before the wait for a slow client.
+                    let text = stored.map(|stored| write_header(dialect.profile, &stored.header));
+                    if let Some(text) = text {
+                        sink.send_written(text).await?;
                     }
                 }
                 caught_up.remember(&changes);
@@ -87,19 +91,6 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
     Ok(())
 }
 
-/// The JSON of a header, which hundreds of subscriptions need at the same moment.
-fn announcement(context: &EthContext, profile: Profile, header: &SealedHeader) -> Arc<JsonWriter> {
-    let mut announced = context.announced.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*announced {
-        Some((hash, json)) if *hash == header.hash() => Arc::clone(json),
-        _ => {
-            let json = Arc::new(write_header(profile, header));
-            *announced = Some((header.hash(), Arc::clone(&json)));
-            json
-        }
-    }
-}
-
 pub(crate) async fn logs(
     context: EthContext,
     sink: Sink,
@@ -108,7 +99,7 @@ pub(crate) async fn logs(
     let dialect = crate::dialect(&context).await?;
     criteria.check_watchable(dialect)?;
     criteria.sort_values();
-    let mut events = LogFeed::listen(&context, dialect).await;
+    let mut events = Feed::listen(&context.log_feed, context.host(), dialect).await;
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
     let mut delivered = SentLogs::default();
@@ -126,7 +117,7 @@ pub(crate) async fn logs(
                 if let Some((hash, removed)) = event.blocks().iter().rfind(|block| !announced.contains(block)) {
                     last = block_after(&context, *hash, *removed).await?;
                 }
-                send_wanted(&sink, &event, &criteria, &announced, &mut delivered).await;
+                send_wanted(&sink, &event, &criteria, &announced, &mut delivered).await?;
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
@@ -135,7 +126,7 @@ pub(crate) async fn logs(
                 // error.
                 let _memory = context.hold(logs_bytes(&logs))?;
                 for log in &logs {
-                    send_log(&sink, dialect.profile, log).await;
+                    send_log(&sink, dialect.profile, log).await?;
                     delivered.note([log]);
                 }
                 caught_up.remember(&changes);
@@ -153,7 +144,7 @@ async fn send_wanted(
     criteria: &Criteria,
     announced: &[(B256, bool)],
     delivered: &mut SentLogs,
-) {
+) -> Result<(), Failure> {
     let mut search = Search::new(Arc::clone(event), criteria);
     // Only as many as are remembered: recording thousands of logs would cost as much as sending them.
     let mut newest = VecDeque::new();
@@ -161,7 +152,7 @@ async fn send_wanted(
         match search.step(criteria, announced) {
             Step::Found(position) => {
                 let (Some(log), Some(text)) = (event.log(position), event.text(position)) else { break };
-                sink.send_shared(text).await;
+                text.send_to(sink).await?;
                 if log.removed {
                     delivered.note([log]);
                     continue;
@@ -176,6 +167,7 @@ async fn send_wanted(
         }
     }
     delivered.note(newest);
+    Ok(())
 }
 
 /// Lets the host poll other tasks before it polls this subscription again.
@@ -201,10 +193,10 @@ async fn block_after(context: &EthContext, hash: B256, removed: bool) -> Result<
     Ok(stored.map_or(hash, |stored| stored.header.parent_hash))
 }
 
-async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) {
+async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) -> Result<(), Failure> {
     let mut json = JsonWriter::with_capacity(LOG_JSON_BYTES + log.log.data.len() * 2);
     write_located_log(&mut json, profile, log);
-    sink.send_written(&json).await;
+    sink.send_written(json).await
 }
 
 /// Hashes, or whole transactions if `full`. Missed transactions are still in the pool for a slow client to query, so
@@ -214,15 +206,16 @@ pub(crate) async fn new_pending_transactions(
     sink: Sink,
     full: Option<bool>,
 ) -> Result<(), Failure> {
-    let profile = crate::profile(&context).await?;
-    let mut events = context.events::<TransactionPending>();
+    let dialect = crate::dialect(&context).await?;
+    let mut events = Feed::listen(&context.pending_feed, context.host(), dialect).await;
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
+        sink.made_of(events.position());
         let Delivery::Event(pending) = delivery else { continue };
         if full.unwrap_or_default() {
-            sink.send_written(&transaction_json(profile, &pending.transaction, None)).await;
+            pending.text().send_to(&sink).await?;
         } else {
-            sink.send(&pending.transaction.transaction.hash).await?;
+            sink.send(&pending.event().transaction.transaction.hash).await?;
         }
     }
     Ok(())
@@ -244,7 +237,7 @@ pub(crate) async fn syncing(context: EthContext, sink: Sink) -> Result<(), Failu
         }
         is_syncing = status.is_some();
         match status {
-            Some(status) => sink.send_written(&sync_started(dialect, &status)).await,
+            Some(status) => sink.send_written(sync_started(dialect, &status)).await?,
             None => sink.send(&false).await?,
         }
     }

@@ -309,7 +309,7 @@ macro_rules! implement_functions {
                     return ExportedStream::refused(failure);
                 }
                 let guard = ScopeGuard::new(&context);
-                let sink = Sink::new(context.last_event());
+                let sink = Sink::of(&context);
                 let stream = SubscriptionStream::new(sink.clone(), self(context, sink, $($value),*), guard);
                 ExportedStream::new(stream)
             }

@@ -243,11 +243,6 @@ impl JsonWriter {
         }
     }
 
-    /// The text so far.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.buffer
-    }
-
     /// Finished JSON of another writer. It is not copied if nothing is written yet.
     pub(crate) fn append(&mut self, json: Self) {
         if self.buffer.is_empty() {

@@ -15,7 +15,7 @@ use tenon_api::{
         BlockOutline, BlockReceipts, BlocksUnwound, ChainInfo, CommitRecords, CountTransactions, GetAccount, GetBlock,
         GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader,
         GetLogs, GetReceipt, GetRecords, GetSpaceUsage, GetStorage, GetTransaction, GetTransactionInBlock,
-        LocatedReceipt, LogsChanged, NewHead, Profile, ScanRecords, StoredBlock, StoredHeader,
+        LocatedReceipt, LogsChanged, NewHead, Profile, ScanRecords, StoredBlock, StoredHeader, TransactionPending,
     },
 };
 
@@ -153,6 +153,11 @@ impl Chain {
         if !logs.is_empty() {
             self.fake.publish(&LogsChanged { logs: Arc::new(logs) });
         }
+    }
+
+    /// Announces that a transaction became pending.
+    pub fn announce_pending(&self, event: &TransactionPending) {
+        self.fake.publish(event);
     }
 
     /// Bytes that plugins keep for a client; 0 is their own account.

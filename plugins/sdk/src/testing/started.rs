@@ -15,7 +15,7 @@ use tenon_api::EventPosition;
 use super::{Chain, fake_host::text};
 use crate::{
     Context, Exported,
-    boundary::{ForeignFuture, ForeignStream, StreamItem},
+    boundary::{ForeignFuture, ForeignStream, OwnedBytes, StreamItem},
     context::{Caller, Served},
 };
 
@@ -176,6 +176,12 @@ impl TestSubscription {
     /// The positions of the events that the items since the last call were made of.
     pub fn positions(&mut self) -> Vec<Option<EventPosition>> {
         self.new_items().into_iter().map(|item| item.ok().and_then(|item| item.position)).collect()
+    }
+
+    /// The bytes of the items since the last call, as the host receives them. Equal addresses show that subscriptions
+    /// share a text.
+    pub fn bodies(&mut self) -> Vec<Result<OwnedBytes, Failure>> {
+        self.new_items().into_iter().map(|item| item.map(|item| item.body).map_err(Failure::for_client)).collect()
     }
 
     fn new_items(&mut self) -> Vec<Result<StreamItem, Failure>> {

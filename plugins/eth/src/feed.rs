@@ -1,4 +1,4 @@
-//! The logs of new blocks, decoded once for all subscriptions.
+//! The events of one kind, decoded once for all subscriptions.
 //!
 //! One listener receives the node's events for all of them. The subscription polled first accepts an event; the others
 //! read the kept copy. An event is kept until all have read it, or until too many are kept: a subscription that falls
@@ -8,25 +8,42 @@ use std::{
     collections::{HashMap, VecDeque},
     future::poll_fn,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context as TaskContext, Poll, Wake, Waker},
 };
 
 use tenon_sdk::{Events, prelude::*};
 
-use crate::{EthContext, dialect::Dialect, event_logs::EventLogs};
+use crate::dialect::Dialect;
 
 /// Maximum number of events kept for subscriptions that have not read them.
 const MAX_KEPT: usize = 256;
 /// Maximum bytes of kept events. The newest event is kept even if it is larger.
 const MAX_KEPT_BYTES: usize = 48 << 20;
 
+/// An event as all subscriptions share it.
+pub(crate) trait FeedItem: Send + Sync + Sized {
+    /// The node's event.
+    type Event: Event;
+
+    /// Accepts an event, if the node has the memory for it. The memory counts as the plugin's own, because every client
+    /// may need it.
+    fn read(host: &Host, dialect: &'static Dialect, event: Self::Event) -> Result<Self, Failure>;
+
+    /// Its memory in bytes.
+    fn bytes(&self) -> usize;
+}
+
+/// Where the feed of an event is found. It lives as long as one of its listeners. Locked when a listener is added;
+/// nothing awaits under the lock.
+pub(crate) type FeedPlace<T> = Mutex<Weak<Feed<T>>>;
+
 /// The events of one plugin instance while there are listeners.
-pub(crate) struct LogFeed {
+pub(crate) struct Feed<T: FeedItem> {
     host: Host,
     dialect: &'static Dialect,
     /// Nothing awaits under the lock, and no event is decoded under it.
-    state: Mutex<State>,
+    state: Mutex<State<T>>,
     listeners: Arc<Listeners>,
 }
 
@@ -36,11 +53,11 @@ struct Listeners {
     waiting: Mutex<HashMap<u64, Waker>>,
 }
 
-struct State {
+struct State<T: FeedItem> {
     /// `None` while a listener accepts events.
-    events: Option<Events<LogsChanged>>,
+    events: Option<Events<T::Event>>,
     /// Oldest first.
-    unread: VecDeque<UnreadDelivery>,
+    unread: VecDeque<UnreadDelivery<T>>,
     /// The number of the oldest kept event.
     first: u64,
     /// Number of listeners.
@@ -53,21 +70,18 @@ struct State {
     end: Option<Result<(), Failure>>,
 }
 
-struct UnreadDelivery {
-    delivery: LogDelivery,
+struct UnreadDelivery<T> {
+    delivery: Delivery<Arc<T>>,
     /// Position of the event; `None` for missed events.
     position: Option<EventPosition>,
     /// Number of listeners that have not read it.
     pending_listeners: usize,
 }
 
-/// The logs of an event, or how many events were missed.
-pub(crate) type LogDelivery = Delivery<Arc<EventLogs>>;
-
-impl LogFeed {
+impl<T: FeedItem> Feed<T> {
     /// Starts listening. Creates the feed if there is none.
-    pub(crate) async fn listen(context: &EthContext, dialect: &'static Dialect) -> LogListener {
-        let (feed, is_new) = Self::shared(context, dialect);
+    pub(crate) async fn listen(place: &FeedPlace<T>, host: &Host, dialect: &'static Dialect) -> Listener<T> {
+        let (feed, is_new) = Self::shared(place, host, dialect);
         let mut listener = feed.add_listener();
         if !is_new {
             // Earlier events are only for listeners that existed when they arrived.
@@ -76,13 +90,13 @@ impl LogFeed {
         listener
     }
 
-    fn shared(context: &EthContext, dialect: &'static Dialect) -> (Arc<Self>, bool) {
-        let mut place = context.log_feed.lock().unwrap_or_else(PoisonError::into_inner);
+    fn shared(place: &FeedPlace<T>, host: &Host, dialect: &'static Dialect) -> (Arc<Self>, bool) {
+        let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(feed) = place.upgrade() {
             return (feed, false);
         }
         let state = State {
-            events: Some(context.host().events::<LogsChanged>()),
+            events: Some(host.events()),
             unread: VecDeque::new(),
             first: 0,
             listeners: 0,
@@ -90,21 +104,20 @@ impl LogFeed {
             is_awaited: false,
             end: None,
         };
-        let host = context.host().clone();
-        let feed = Arc::new(Self { host, dialect, state: Mutex::new(state), listeners: Arc::default() });
+        let feed = Arc::new(Self { host: host.clone(), dialect, state: Mutex::new(state), listeners: Arc::default() });
         *place = Arc::downgrade(&feed);
         (feed, true)
     }
 
-    fn add_listener(self: &Arc<Self>) -> LogListener {
+    fn add_listener(self: &Arc<Self>) -> Listener<T> {
         let mut state = self.state();
         state.listeners += 1;
         state.next_listener += 1;
         let (number, next) = (state.next_listener, state.end());
-        LogListener { feed: Arc::clone(self), number, next, position: None }
+        Listener { feed: Arc::clone(self), number, next, position: None }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -142,8 +155,8 @@ impl LogFeed {
     }
 
     /// An event for which the node has no memory counts as missed: each subscription then queries what it needs.
-    fn read(&self, event: LogsChanged) -> LogDelivery {
-        match EventLogs::new(&self.host, self.dialect, event) {
+    fn read(&self, event: T::Event) -> Delivery<Arc<T>> {
+        match T::read(&self.host, self.dialect, event) {
             Ok(event) => Delivery::Event(Arc::new(event)),
             Err(_) => Delivery::Missed(1),
         }
@@ -162,12 +175,12 @@ enum AcceptOutcome {
 }
 
 /// Returns the events on drop, also after a panic.
-struct EventsGuard<'a> {
-    feed: &'a LogFeed,
-    events: Option<Events<LogsChanged>>,
+struct EventsGuard<'a, T: FeedItem> {
+    feed: &'a Feed<T>,
+    events: Option<Events<T::Event>>,
 }
 
-impl Drop for EventsGuard<'_> {
+impl<T: FeedItem> Drop for EventsGuard<'_, T> {
     fn drop(&mut self) {
         let mut state = self.feed.state();
         state.events = self.events.take();
@@ -182,14 +195,14 @@ impl Drop for EventsGuard<'_> {
     }
 }
 
-impl State {
+impl<T: FeedItem> State<T> {
     /// The number of the next event.
     fn end(&self) -> u64 {
         self.first + self.unread.len() as u64
     }
 
-    fn store(&mut self, delivery: LogDelivery, position: Option<EventPosition>) {
-        // Listeners replace missed events by a query of the chain, whose result belongs to no event.
+    fn store(&mut self, delivery: Delivery<Arc<T>>, position: Option<EventPosition>) {
+        // Listeners replace missed events by a query of the node, whose result belongs to no event.
         let position = position.filter(|_| matches!(delivery, Delivery::Event(_)));
         self.unread.push_back(UnreadDelivery { delivery, position, pending_listeners: self.listeners });
         let mut bytes: usize = self.unread.iter().map(UnreadDelivery::bytes).sum();
@@ -201,7 +214,7 @@ impl State {
 
     /// The event with this number and its position, or the count of events dropped since, and the number of the event
     /// to read next. `None` if the event has not arrived yet.
-    fn take(&mut self, number: u64) -> Option<(LogDelivery, Option<EventPosition>, u64)> {
+    fn take(&mut self, number: u64) -> Option<(Delivery<Arc<T>>, Option<EventPosition>, u64)> {
         if number < self.first {
             return Some((Delivery::Missed(self.first - number), None, self.first));
         }
@@ -230,7 +243,7 @@ impl State {
     }
 }
 
-impl UnreadDelivery {
+impl<T: FeedItem> UnreadDelivery<T> {
     fn bytes(&self) -> usize {
         match &self.delivery {
             Delivery::Event(event) => event.bytes(),
@@ -265,15 +278,15 @@ impl Wake for Listeners {
 }
 
 /// One subscription's position in the feed.
-pub(crate) struct LogListener {
-    feed: Arc<LogFeed>,
+pub(crate) struct Listener<T: FeedItem> {
+    feed: Arc<Feed<T>>,
     number: u64,
     /// The number of the next event to read.
     next: u64,
     position: Option<EventPosition>,
 }
 
-impl LogListener {
+impl<T: FeedItem> Listener<T> {
     /// The position of the last delivery's event; `None` after missed ones.
     pub(crate) const fn position(&self) -> Option<EventPosition> {
         self.position
@@ -283,11 +296,11 @@ impl LogListener {
     ///
     /// # Errors
     /// As [`Events::next`].
-    pub(crate) async fn next(&mut self) -> Result<Option<LogDelivery>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Delivery<Arc<T>>>, Failure> {
         poll_fn(|task| self.poll_next(task)).await
     }
 
-    fn poll_next(&mut self, task: &TaskContext<'_>) -> Poll<Result<Option<LogDelivery>, Failure>> {
+    fn poll_next(&mut self, task: &TaskContext<'_>) -> Poll<Result<Option<Delivery<Arc<T>>>, Failure>> {
         loop {
             // Registered before the check, so that an event kept after the check wakes this task.
             self.feed.listeners.wait(self.number, task);
@@ -323,7 +336,7 @@ impl LogListener {
     }
 }
 
-impl Drop for LogListener {
+impl<T: FeedItem> Drop for Listener<T> {
     fn drop(&mut self) {
         let mut state = self.feed.state();
         state.leave(self.next);
