@@ -25,17 +25,28 @@ use crate::{
     feed::Feed,
 };
 
+/// Memory of a block in [`CaughtUp`], whose set may be half empty, and in the list of changes.
+const CAUGHT_UP_BLOCK_BYTES: usize = 2 * (size_of::<(B256, bool)>() + 1) + size_of::<(BlockNumber, B256)>();
+
 /// Blocks announced while catching up. Their events may still arrive and must not be announced again.
-#[derive(Default)]
 struct CaughtUp {
     /// Hash, and whether the block left the chain.
     blocks: HashSet<(B256, bool)>,
+    memory: HeldMemory,
 }
 
 impl CaughtUp {
-    fn remember(&mut self, changes: &ChainChanges) {
+    fn new(context: &EthContext) -> Result<Self, Failure> {
+        Ok(Self { blocks: HashSet::new(), memory: context.hold(0)? })
+    }
+
+    /// Adds the blocks that are about to be announced. Fails if the client has no memory left for them.
+    fn remember(&mut self, changes: &ChainChanges) -> Result<(), Failure> {
+        let count = self.blocks.len() + changes.removed.len() + changes.added.len();
+        self.memory.resize(count * CAUGHT_UP_BLOCK_BYTES)?;
         self.blocks.extend(changes.removed.iter().map(|(_, hash)| (*hash, true)));
         self.blocks.extend(changes.added.iter().map(|(_, hash)| (*hash, false)));
+        Ok(())
     }
 
     /// The event's blocks that have already been announced.
@@ -51,7 +62,9 @@ impl CaughtUp {
         }
         let announced = self.blocks.contains(&(hash, removed));
         if !announced {
-            self.blocks.clear();
+            self.blocks = HashSet::new();
+            // Less memory is never refused.
+            let _ = self.memory.resize(0);
         }
         announced
     }
@@ -61,7 +74,7 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
     let dialect = crate::dialect(&context).await?;
     let mut events = Feed::listen(&context.head_feed, context.host(), dialect).await;
     let mut last = context.call(GetHead).await?.header.hash();
-    let mut caught_up = CaughtUp::default();
+    let mut caught_up = CaughtUp::new(&context)?;
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
         sink.made_of(events.position());
@@ -75,6 +88,7 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
+                caught_up.remember(&changes)?;
                 for (_, hash) in heads_among(dialect, &changes) {
                     let stored = context.call(GetHeader { block: BlockId::hash(*hash) }).await?;
                     // The header itself is dropped here, before the wait for a slow client.
@@ -83,7 +97,6 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
                         sink.send_written(text).await?;
                     }
                 }
-                caught_up.remember(&changes);
                 last = seen;
             }
         }
@@ -101,7 +114,7 @@ pub(crate) async fn logs(
     criteria.sort_values();
     let mut events = Feed::listen(&context.log_feed, context.host(), dialect).await;
     let mut last = context.call(GetHead).await?.header.hash();
-    let mut caught_up = CaughtUp::default();
+    let mut caught_up = CaughtUp::new(&context)?;
     let mut delivered = SentLogs::default();
     let mut memory = context.hold(criteria.heap_bytes())?;
     sink.accept().await;
@@ -121,6 +134,7 @@ pub(crate) async fn logs(
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
+                caught_up.remember(&changes)?;
                 let logs = log_changes(&context, &changes, &criteria, &delivered).await?;
                 // Each subscription has its own list; if there is no memory for it, the subscription ends with that
                 // error.
@@ -129,7 +143,6 @@ pub(crate) async fn logs(
                     send_log(&sink, dialect.profile, log).await?;
                     delivered.note([log]);
                 }
-                caught_up.remember(&changes);
                 last = seen;
             }
         }
@@ -263,4 +276,42 @@ fn sync_started(dialect: &Dialect, status: &SyncStatus) -> JsonWriter {
     }
     json.end_object();
     json
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_sdk::testing::{Chain, TestBlock};
+
+    use super::*;
+    use crate::Eth;
+
+    #[test]
+    fn blocks_announced_while_catching_up_are_counted_until_a_newer_one_arrives() {
+        for kind in ["newHeads", "logs"] {
+            let chain = Chain::new();
+            let eth = chain.start::<Eth>("{}").expect("it starts");
+            let params = if kind == "logs" { "[{}]" } else { "[]" };
+            let [mut first, mut starved] = [(); 2].map(|()| eth.subscribe(kind, params).expect("a subscription"));
+            assert_eq!((first.items().len(), starved.items().len()), (1, 1), "accepted");
+            let add = || chain.add(TestBlock::new().log(Address::ZERO, &[], &[]));
+            chain.miss(1);
+            for _ in 0..3 {
+                add();
+            }
+
+            let announced = first.items().len();
+            let held = chain.held(0);
+            chain.memory(held);
+            let refused = starved.items();
+            chain.memory(1 << 20);
+            add();
+            let newer = first.items().len();
+
+            assert_eq!((announced, newer), (3, 1), "{kind}");
+            assert!(held >= 3 * CAUGHT_UP_BLOCK_BYTES, "{kind}: {held}");
+            assert!(chain.held(0) < held, "{kind}: {}", chain.held(0));
+            let ends = refused.iter().filter_map(|item| item.as_ref().err()).map(|failure| failure.code);
+            assert_eq!(ends.collect::<Vec<_>>(), [FailureCode::LIMIT_EXCEEDED], "{kind}");
+        }
+    }
 }
