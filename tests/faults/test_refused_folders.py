@@ -4,12 +4,14 @@ with exit code 3, in every profile.
 
 import contextlib
 import os
+import shutil
 import struct
+import subprocess
 
 import pytest
 
 from figures import tell
-from tenon_node import DATA, Node, folder, run, unpacked
+from tenon_node import BINARY, DATA, Node, folder, run, unpacked
 
 REFUSED = 3
 
@@ -41,6 +43,30 @@ def refused(words, *command):
     assert found.returncode == REFUSED, (found.returncode, found.stderr)
     assert all(word in found.stderr for word in words) and "panicked" not in found.stderr, found.stderr
     return found.stderr.strip()
+
+
+def test_a_folder_without_permission_is_refused_as_such(kind):
+    """As root without the capabilities that ignore permissions."""
+    datadir, arguments, _ = kind
+    with Node(*arguments, datadir=datadir) as node:
+        assert node.stop() == 0
+    prefix = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if prefix and shutil.which("setpriv") is None:
+        pytest.skip("root without `setpriv` can read everything")
+    datadir.chmod(0)
+    try:
+        for command in (
+            (*arguments, "--datadir", datadir),
+            ("db", "stats", "--datadir", datadir),
+            ("db", "verify", "--datadir", datadir),
+            ("export", "--datadir", datadir, datadir.parent / "out.rlp"),
+        ):
+            found = subprocess.run([*prefix, BINARY, *command], capture_output=True, text=True, timeout=60)
+            assert found.returncode == REFUSED, (command, found.returncode, found.stderr)
+            assert str(datadir) in found.stderr and "has no permission" in found.stderr, (command, found.stderr)
+    finally:
+        datadir.chmod(0o700)
+    tell("folder", "without permission, by a node and three commands", 4, f"exit code {REFUSED}", "refused by name")
 
 
 def test_a_second_node_on_a_folder_is_refused(kind):

@@ -21,6 +21,7 @@ pub mod codec;
 mod database_condition;
 mod duration_text;
 mod durations;
+mod json_problem;
 mod message;
 pub mod messages;
 mod method_pattern;
@@ -37,6 +38,7 @@ pub use bus_error::{ActorError, BusError, PoolBusy};
 pub use database_condition::{BackgroundCondition, DatabaseWatch, WriteFailure, WriteOutcomes};
 pub use duration_text::duration_text;
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
+pub use json_problem::shown_json_problem;
 pub use message::{Capability, CapabilitySet, Event, EventPosition, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{

@@ -14,7 +14,7 @@ use std::{
 
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
-use tenon_api::Capability;
+use tenon_api::{Capability, shown_json_problem};
 use tenon_host::{Ownership, check_owner};
 
 use crate::{ModuleError, PluginPlan, actor::KnownActor, end_times::EndTimes, plugin_module::KnownPlugins};
@@ -147,7 +147,7 @@ impl Choices {
     pub(crate) fn read(path: &Path) -> Result<Self, ModuleError> {
         let refused = |reason: String| ModuleError::Choices { path: path.to_owned(), reason };
         match read_own(path) {
-            Ok(text) => Self::decode(&text).map_err(|error| refused(error.to_string())),
+            Ok(text) => Self::decode(&text).map_err(|error| refused(shown_json_problem(&error))),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => Ok(Self::default()),
             Err(error) => Err(refused(error.to_string())),
         }
@@ -388,6 +388,7 @@ mod tests {
             let refused = refusal();
             assert!(refused.starts_with(&format!("stored choices about modules, {}: ", file.display())), "{refused}");
             assert!(refused.contains("correct the file, or remove it"), "{refused}");
+            assert!(!refused.contains("struct"), "{refused}");
         }
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink(folder.path().join("nowhere"), &file).unwrap();

@@ -71,12 +71,16 @@ impl DataFolder {
     /// Uses a folder that contains a chain.
     ///
     /// # Errors
-    /// [`Stop::DataFolder`] when there is none.
+    /// [`Stop::DataFolder`] when there is none, or if this user has no access to it.
     pub(crate) fn existing(path: &Path) -> Result<Self, Stop> {
         let folder = Self { path: path.to_owned(), ephemeral: None };
-        if folder.database().is_dir() {
-            folder.close_to_others()?;
-            return Ok(folder);
+        match fs::metadata(folder.database()) {
+            Ok(found) if found.is_dir() => {
+                folder.close_to_others()?;
+                return Ok(folder);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(refusal(path, &error)),
+            Ok(_) | Err(_) => {}
         }
         Err(dangling_link(path).unwrap_or_else(|| {
             Stop::DataFolder(format!(
@@ -260,16 +264,17 @@ pub(crate) fn refusal(path: &Path, error: &io::Error) -> Stop {
     }
     let reason = match error.kind() {
         io::ErrorKind::AlreadyExists => "is a file, not a folder;".to_owned(),
-        io::ErrorKind::PermissionDenied => {
-            let user = rustix::process::geteuid().as_raw();
-            format!(
-                "the user of this process (id {user}) has no permission; run as its owner, give this user access, or"
-            )
-        }
+        io::ErrorKind::PermissionDenied => format!("{}, or", no_permission()),
         io::ErrorKind::ReadOnlyFilesystem => "its file system is read-only; mount it for writing, or".to_owned(),
         _ => format!("{error};"),
     };
     Stop::DataFolder(format!("{}: {reason} choose another folder with --datadir", path.display()))
+}
+
+/// What is wrong with a file or folder that this user may not use, and what to do.
+pub(crate) fn no_permission() -> String {
+    let user = rustix::process::geteuid().as_raw();
+    format!("the user of this process (id {user}) has no permission; run as its owner, give this user access")
 }
 
 /// The refusal of a folder that is, or is in, a symbolic link to nothing, such as a disk that is not mounted.

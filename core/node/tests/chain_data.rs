@@ -229,6 +229,15 @@ fn a_modified_backup_is_refused_and_the_difference_is_named() {
         other[member] = value;
         fs::write(&list, other.to_string()).unwrap();
     };
+    let absent = chain.path("absent").to_str().unwrap().to_owned();
+    let datadir = restored.to_str().unwrap();
+    for arguments in [&["db", "backup", "verify", &absent][..], &["db", "restore", &absent, "--datadir", datadir]] {
+        let refused = run(arguments);
+        assert_eq!(refused.status.code(), Some(3), "{arguments:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains(&format!("{absent}: no such folder, or choose another backup")), "{said}");
+        assert!(!restored.join("db").exists(), "{arguments:?}");
+    }
     with("databaseFormat", json!(99));
     assert_refused("use a newer release", "a newer format");
     with("files", json!([{ "path": "../../etc/passwd", "bytes": 1, "sha256": format!("0x{}", "00".repeat(32)) }]));

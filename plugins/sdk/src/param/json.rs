@@ -1,7 +1,7 @@
 //! Booleans, strings, plain numbers, lists, and every type that serde can deserialise.
 
 use serde::de::DeserializeOwned;
-use tenon_api::{SecretText, beginning_of};
+use tenon_api::{SecretText, shown_json_problem};
 
 use super::{ArgumentError, Param, ParamDescription, RawArgument};
 
@@ -12,75 +12,9 @@ pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned + Send + 'static> Param for Json<T> {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        let refused = |error| ArgumentError::text(format!("json: {}", shown_problem(&error)));
+        let refused = |error| ArgumentError::text(format!("json: {}", shown_json_problem(&error)));
         serde_json::from_str(raw.as_str()).map(Self).map_err(refused)
     }
-}
-
-/// What serde expects, as it names the types of a program, and in terms of JSON.
-const EXPECTED: [(&str, &str); 11] = [
-    ("internally tagged enum ", "an object"),
-    ("adjacently tagged enum ", "an object"),
-    ("tuple struct ", "an array"),
-    ("tuple variant ", "an array"),
-    ("struct variant ", "an object"),
-    ("unit variant ", "a name"),
-    ("unit struct ", "null"),
-    ("newtype variant ", "a value"),
-    ("struct ", "an object"),
-    ("a map", "an object"),
-    ("a sequence", "an array"),
-];
-
-/// The same for numbers.
-const NUMBERS: [(&str, &str); 12] = [
-    ("u8", "a whole number from 0 to 255"),
-    ("u16", "a whole number from 0 to 65535"),
-    ("u32", "a whole number from 0 to 4294967295"),
-    ("u64", "a whole number of 0 or more"),
-    ("usize", "a whole number of 0 or more"),
-    ("i8", "a whole number"),
-    ("i16", "a whole number"),
-    ("i32", "a whole number"),
-    ("i64", "a whole number"),
-    ("isize", "a whole number"),
-    ("f32", "a number"),
-    ("f64", "a number"),
-];
-
-/// The beginning of serde's error for a value that fits no alternative, before the name of their type.
-const NO_VARIANT: &str = "data did not match any variant of untagged enum ";
-
-/// The text after its first word.
-fn after_word(text: &str) -> &str {
-    text.find(' ').map_or("", |end| text.split_at(end).1)
-}
-
-/// What serde expects in terms of JSON, and the text after it; `None` if it names no type of a program.
-fn in_terms_of_json(expected: &str) -> Option<(&'static str, &str)> {
-    let of_kind = |(kind, json): &(&'static str, &'static str)| Some((*json, after_word(expected.strip_prefix(kind)?)));
-    let after = after_word(expected);
-    let number = || NUMBERS.iter().find(|(name, _)| expected.strip_suffix(after) == Some(*name));
-    EXPECTED.iter().find_map(of_kind).or_else(|| number().map(|(_, json)| (*json, after)))
-}
-
-/// The text of an error of serde, without the names of types, which clients do not know. A value of the request can be
-/// in it: of a long text, the beginning.
-pub(crate) fn shown_problem(problem: &dyn std::fmt::Display) -> String {
-    const MAX_LENGTH: usize = 200;
-    let text = problem.to_string();
-    if let Some((before, expected)) = text.rsplit_once(", expected ") {
-        let (value, dots) = beginning_of(before, MAX_LENGTH);
-        let (expected, after) = in_terms_of_json(expected).unwrap_or((expected, ""));
-        let (expected, more) = beginning_of(expected, MAX_LENGTH);
-        let (after, _) = beginning_of(after, MAX_LENGTH);
-        return [value, dots, ", expected ", expected, more, after].concat();
-    }
-    if let Some(name) = text.strip_prefix(NO_VARIANT) {
-        return format!("the value has none of the possible forms{}", after_word(name));
-    }
-    let (beginning, dots) = beginning_of(&text, MAX_LENGTH);
-    [beginning, dots].concat()
 }
 
 /// A plain JSON integer (`num` of `docs/spec/rpc-node.md` 1.2); `null` is 0.

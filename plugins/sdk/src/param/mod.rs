@@ -19,7 +19,6 @@ pub use json::{Json, Number};
 pub use object::Object;
 pub use raw::RawArgument;
 
-pub(crate) use json::shown_problem;
 pub(crate) use raw::Values;
 
 /// Why a value was refused.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Failure, param::shown_problem};
+use crate::Failure;
 use alloy_primitives::aliases::U8;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
@@ -10,6 +10,7 @@ use tenon_api::messages::{
     CallTracerOptions, Erc7562Options, FlatCallTracerOptions, MuxedTracer, PrestateTracerOptions, StructLogOptions,
     TraceOptions, Tracer,
 };
+use tenon_api::shown_json_problem;
 
 use super::{durations::parse_go_duration, invalid, is_name, quoted, read_config, unknown_name};
 
@@ -194,7 +195,8 @@ fn muxed(name: &str, config: Option<Value>) -> Result<MuxedTracer, String> {
 /// The configuration of a tracer that must have one.
 fn required<T: DeserializeOwned>(config: Option<Value>, shown: &str) -> Result<T, String> {
     let config = config.ok_or_else(|| format!("expected config is missing for tracer '{shown}'"))?;
-    serde_json::from_value(config).map_err(|error| format!("error deserializing config: {}", shown_problem(&error)))
+    serde_json::from_value(config)
+        .map_err(|error| format!("error deserializing config: {}", shown_json_problem(&error)))
 }
 
 #[cfg(test)]

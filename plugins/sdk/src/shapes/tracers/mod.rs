@@ -13,9 +13,10 @@ use serde_json::Value;
 use tenon_api::{
     beginning_of,
     messages::{Profile, TraceOptions},
+    shown_json_problem,
 };
 
-use crate::param::{RawArgument, shown_problem};
+use crate::param::RawArgument;
 
 /// Maximum number of JSON values in a tracer's configuration.
 const MAX_CONFIG_VALUES: usize = 10_000;
@@ -73,12 +74,12 @@ fn read_config(json: &str) -> Result<Value, String> {
     if !RawArgument::new(json).has_at_most_values(MAX_CONFIG_VALUES) {
         return Err(format!("tracerConfig has more than {MAX_CONFIG_VALUES} values"));
     }
-    serde_json::from_str(json).map_err(|error| shown_problem(&error))
+    serde_json::from_str(json).map_err(|error| shown_json_problem(&error))
 }
 
 /// The error of a text that is not an options object.
 fn invalid(problem: &dyn std::fmt::Display) -> Failure {
-    Failure::invalid_params(format!("invalid trace options: {}", shown_problem(problem)))
+    Failure::invalid_params(format!("invalid trace options: {}", shown_json_problem(problem)))
 }
 
 #[cfg(test)]
