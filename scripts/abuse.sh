@@ -80,7 +80,8 @@ for part in $parts; do
         # The test plugin `intruder` is built for the debug program only.
         plugins) faults "$debug/tenon" tests/faults/test_intruder.py ;;
         folders)
-            faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py tests/faults/test_formats.py
+            faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py tests/faults/test_formats.py \
+                tests/faults/test_stop.py
             ;;
         signatures)
             TENON_SIGNATURES=$(part_of 100000000) rust --release -p tenon-recovery --test equals_the_c_library -- \

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Barrier,
         atomic::{AtomicU64, Ordering},
     },
     thread,
@@ -44,10 +44,15 @@ impl Watch {
     }
 }
 
-/// Starts the watchdog. `limit` is the processor time that the plugin's code may use before it returns.
+/// Starts the watchdog, and returns when it watches: a thread that begins needs a lock of the system's loader, which the
+/// main thread holds while it loads the library. `limit` is the processor time that the plugin's code may use before it
+/// returns.
 pub(crate) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration) -> std::io::Result<()> {
     let parent = std::os::unix::process::parent_id();
+    let begun = Arc::new(Barrier::new(2));
+    let watches = Arc::clone(&begun);
     let check = move || {
+        watches.wait();
         let mut stretch = (0, Duration::ZERO, Instant::now());
         loop {
             thread::sleep(CHECK_PERIOD);
@@ -71,5 +76,6 @@ pub(crate) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration)
         }
     };
     thread::Builder::new().name("watchdog".to_owned()).spawn(check)?;
+    begun.wait();
     Ok(())
 }
