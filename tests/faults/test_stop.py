@@ -3,6 +3,8 @@ after kill -9.
 """
 
 import contextlib
+import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -12,9 +14,27 @@ import time
 
 import pytest
 
+import wire
 from figures import tell
-from tenon_node import BINARY, ROOT, folder
+from tenon_node import BINARY, ROOT, Node, folder
 
+ACCOUNT = "0x" + "11" * 20
+#: Its key takes far longer to derive than a stop may take.
+SLOW_KEY = {
+    "address": "11" * 20,
+    "version": 3,
+    "id": "3198bc9c-6672-5ab3-d995-4942343ae5b6",
+    "crypto": {
+        "cipher": "aes-128-ctr",
+        "cipherparams": {"iv": "60" * 16},
+        "ciphertext": "53" * 32,
+        "kdf": "scrypt",
+        "kdfparams": {"dklen": 32, "n": 262144, "r": 8, "p": 16, "salt": "ae" * 32},
+        "mac": "51" * 32,
+    },
+}
+#: Every stop here ends in this time, although what it finds running takes longer.
+MAX_STOP = 6
 ENTRY = "static TenonReply start("
 LOADING = "__attribute__((constructor)) static void hang(void) {"
 #: Where a plugin hangs, and whether it uses the processor meanwhile.
@@ -23,6 +43,17 @@ HANGS = {
     "while loaded, waiting": (LOADING, "for (;;) pause();"),
     "in its start, waiting": (ENTRY, "for (;;) pause();"),
 }
+
+
+def write_secret(path, text):
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o600)
+
+
+def with_slow_key(data):
+    write_secret(data / "keystore" / "UTC--x--1", json.dumps(SLOW_KEY))
+    data.chmod(0o700)
 
 
 def library_of(path):
@@ -69,6 +100,14 @@ def wait_until(found, what, timeout=30):
     return value
 
 
+def ended(process, *signals):
+    """Sends the signals, and returns the exit code and the seconds until the end."""
+    begun = time.monotonic()
+    for number in signals:
+        process.send_signal(number)
+    return process.wait(60), time.monotonic() - begun
+
+
 def children(library):
     """The processes that serve this library, without those that have ended and are not yet collected."""
     found = []
@@ -78,6 +117,95 @@ def children(library):
             if b"plugin-child" in words and os.fsencode(library) in words:
                 found.append(int(process.name))
     return found
+
+
+@contextlib.contextmanager
+def starting_with(path, where, isolation):
+    """A node in whose start a plugin hangs, and its log."""
+    library = hanging_plugin(path, where)
+    settings = path / "tenon.toml"
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()
+    settings.write_text(f'[plugins]\ntrusted = ["{digest}"]\n[plugins.hanging]\nisolation = "{isolation}"\n')
+    settings.chmod(0o600)
+    with starting(path, "--config", settings, "--plugins", library.parent) as (process, log):
+        if isolation == "process":
+            wait_until(lambda: children(library), "the plugin does not start")
+        time.sleep(2)
+        assert process.poll() is None, log.read_text()
+        yield process, log
+
+
+def test_a_stop_does_not_wait_for_a_key_derivation():
+    with folder() as path:
+        with_slow_key(path / "data")
+        with Node("dev", "--grace", "0s", datadir=path / "data") as node:
+            with wire.UnixSocket(node) as connection:
+                connection.send_message(wire.request("personal_unlockAccount", ACCOUNT, "pw"))
+                threads = pathlib.Path(f"/proc/{node.process.pid}/task")
+                names = lambda: [name.read_text().strip() for name in threads.glob("*/comm")]
+                wait_until(lambda: any("key deriv" in name for name in names()), "no key is derived")
+                code, took = ended(node.process, signal.SIGTERM)
+            log = node.log_path.read_text()
+        assert code == 0 and took < MAX_STOP, (code, took, log[-2000:])
+        assert "stopped" in log and "panicked" not in log
+        with Node("dev", datadir=path / "data") as node:
+            assert node.call("eth_blockNumber") == "0x0"
+            assert node.stop() == 0
+    tell("process", "a stop while a key is derived", 1, f"0 after {took:.1f} s", f"0 within {MAX_STOP} s")
+
+
+def test_a_start_that_unlocks_a_key_ends_at_the_first_signal():
+    took = []
+    with folder() as path:
+        with_slow_key(path / "data")
+        write_secret(path / "password", "pw\n")
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with starting(path, "--unlock", ACCOUNT, "--password", path / "password") as (process, log):
+                time.sleep(2)
+                code, seconds = ended(process, number)
+                took.append(seconds)
+                assert code == 0 and seconds < MAX_STOP, (number, code, seconds, log.read_text()[-2000:])
+                assert "stopped while starting" in log.read_text()
+        with Node("dev", datadir=path / "data") as node:
+            assert node.stop() == 0
+    tell("process", "SIGTERM and SIGINT while the start derives a key", 2, f"0 after {max(took):.1f} s", f"0 within {MAX_STOP} s")
+
+
+@pytest.mark.parametrize("where", HANGS)
+@pytest.mark.parametrize("isolation", ("process", "in-process"))
+def test_a_start_in_which_a_plugin_hangs_ends_at_the_first_signal(where, isolation):
+    with folder() as path:
+        with starting_with(path, where, isolation) as (process, log):
+            code, took = ended(process, signal.SIGTERM)
+            assert code == 0 and took < MAX_STOP, (code, took, log.read_text()[-2000:])
+        wait_until(lambda: not children(library_of(path)), "the plugin's process outlives the node", 5)
+    tell("process", f"SIGTERM while a plugin hangs {where} ({isolation})", 1, f"0 after {took:.1f} s", f"0 within {MAX_STOP} s")
+
+
+@pytest.mark.parametrize("isolation", ("process", "in-process"))
+def test_a_second_signal_ends_a_start_immediately(isolation):
+    with folder() as path:
+        with starting_with(path, "while loaded, computing", isolation) as (process, log):
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            code, took = ended(process, signal.SIGINT)
+            assert code == 130 and took < 2, (code, took, log.read_text()[-2000:])
+    tell("process", f"a second signal while a plugin hangs ({isolation})", 1, f"130 after {took:.1f} s", "130 within 2 s")
+
+
+def test_a_second_signal_ends_a_node_immediately():
+    endless = wire.request("eth_call", {"data": "0x5b600056"}, "latest")
+    with Node("dev", "--grace", "30s", "--rpc.gascap", "0", "--rpc.evmtimeout", "60s") as node:
+        with wire.Http(node) as connection:
+            connection.send_message(endless)
+            time.sleep(0.5)
+            node.process.send_signal(signal.SIGTERM)
+            time.sleep(1)
+            code, took = ended(node.process, signal.SIGTERM)
+        log = node.log_path.read_text()
+    assert code == 130 and took < 2, (code, took)
+    assert "second signal" in log
+    tell("process", "a second signal while a call runs", 1, f"130 after {took:.1f} s", "130 within 2 s")
 
 
 def test_a_plugin_that_hangs_while_it_is_loaded_ends_with_a_killed_node():

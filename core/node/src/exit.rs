@@ -1,7 +1,5 @@
 //! How the program ends.
 
-use std::process::ExitCode;
-
 use tenon_config::SettingsError;
 use tenon_storage::OpenError;
 
@@ -45,13 +43,13 @@ impl Stop {
     }
 
     /// The exit code.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+    pub(crate) const fn exit_code(&self) -> u8 {
+        match self {
             Self::Failure(_) => 1,
             Self::Usage(_) => 2,
             Self::DataFolder(_) | Self::InUse(_) => 3,
             Self::Interrupted(_) => INTERRUPTED,
-        })
+        }
     }
 }
 

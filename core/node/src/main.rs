@@ -6,7 +6,7 @@
 //! Invariants:
 //!
 //! - A component is started after the ones that it needs, and stopped before them.
-//! - A signal stops the node in order within ten seconds; a second one stops it immediately.
+//! - A signal stops the node in order within a time limit; a second one stops it immediately.
 //! - An error shown to the operator says what happened, to which thing, and what to do.
 //! - No crate depends on this one.
 
@@ -115,12 +115,13 @@ fn usage_problem(error: &clap::Error) -> String {
 
 fn exit_code(outcome: Result<(), Stop>) -> ExitCode {
     let code = match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(stop) => {
             log_output::eprint_line(&format!("tenon: {stop}"));
             stop.exit_code()
         }
     };
     log_file::finish();
-    code
+    shutdown::leave_unfinished_threads(code);
+    ExitCode::from(code)
 }

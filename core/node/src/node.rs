@@ -9,13 +9,12 @@ mod signing;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_api::messages::{GetSpelling, Spelling};
 use tenon_bus::{Bus, CallContext};
-use tenon_config::NamespaceNames;
+use tenon_config::{NamespaceNames, Settings};
 use tenon_host::Router;
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
@@ -129,9 +128,9 @@ impl Node {
         self.endpoints.endpoints()
     }
 
-    /// Its data folder, if it is removed at the end.
-    pub(crate) fn ephemeral_folder(&self) -> Option<PathBuf> {
-        self.folder.is_ephemeral().then(|| self.folder.path().to_owned())
+    /// Whether its data folder is removed at the end.
+    pub(crate) const fn has_ephemeral_folder(&self) -> bool {
+        self.folder.is_ephemeral()
     }
 
     /// Notifies the service manager that the node serves.
@@ -148,13 +147,8 @@ impl Node {
         self.notify_ready();
     }
 
-    /// Time limit of [`Node::stop`]: by then something hangs.
-    pub(crate) fn max_stop_time(&self) -> Duration {
-        max_stop_time(self.grace, self.plugin_grace)
-    }
-
-    /// Stops in order: no more requests, running ones get their grace, plugins, module actors, the importer and the
-    /// database's writer finish accepted work, the database is flushed.
+    /// Stops in order: refuses new requests and gives running ones their grace period; lets plugins, module actors, the
+    /// importer and the database's writer finish accepted work; flushes the database.
     ///
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
@@ -187,8 +181,10 @@ impl Node {
     }
 }
 
-/// Time limit of a stop. Calls have `grace`, and those that are cancelled then have `plugin_grace`.
-const fn max_stop_time(grace: Duration, plugin_grace: Duration) -> Duration {
+/// Time limit of a stop, from the signal to the end of the process: by then something hangs. Calls have `grace`, and
+/// those that are cancelled then have `plugins.grace`.
+pub(crate) const fn max_stop_time(settings: &Settings) -> Duration {
+    let (grace, plugin_grace) = (settings.node.grace, settings.plugins.grace);
     grace.saturating_add(plugin_grace).saturating_add(MAX_ACTORS_STOP_TIME).saturating_add(STOP_MARGIN)
 }
 
@@ -245,7 +241,9 @@ async fn begin_serving(
     };
     tasks.spawn(Arc::clone(health).watch(bus.clone()));
 
-    modules::start_plugins(register, &plan.settings)?;
+    // Apart from this task, because a library can hang while it is loaded, and the start must still end at a signal.
+    let (plugins, settings) = (Arc::clone(register), plan.settings.clone());
+    tokio::task::spawn_blocking(move || modules::start_plugins(&plugins, &settings)).await.map_err(Stop::failure)??;
     tasks.spawn(Arc::clone(register).end_on_time());
     tasks.spawn(Arc::clone(register).start_when_there_is_space());
     front_ends.open_fixed().await?;

@@ -11,6 +11,7 @@ use tenon_config::{HttpSettings, Layers, Resolved, Settings, Value};
 use tenon_consensus::{SealMode, SealerOptions};
 use zeroize::Zeroizing;
 
+use super::run_node::run_node;
 use crate::bounded_file;
 use crate::command_line;
 use crate::data_folder::DataFolder;
@@ -22,7 +23,7 @@ use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{ChosenGenesis, OpenedChain};
 use crate::reload::SettingsSource;
 use crate::version::version;
-use crate::{log_file, log_output, logging, machine, open_files, shutdown, start_lines};
+use crate::{log_file, log_output, logging, machine, open_files, start_lines};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -193,26 +194,13 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let sealer = sealer_options(&resolved, &chain, &accounts, masternode.as_ref());
     let about_masternode = masternode.map(|own| own.about).unwrap_or_default();
 
-    let runtime = shutdown::runtime()?;
-    runtime.block_on(async {
-        let signals = shutdown::listen()?;
-        for warning in &resolved.warnings {
-            tracing::warn!("{warning}");
-        }
-        start_lines::exposed_files(&resolved.settings);
-        let settings = resolved.settings.clone();
-        let role = Role::Develop { accounts: accounts.clone(), sealer };
-        let plan = NodePlan { settings, folder, chain, engine, role, source };
-        let node = Node::start(plan).await?;
-        new_folder.iter_mut().for_each(NewFolder::keep);
+    let role = Role::Develop { accounts: accounts.clone(), sealer };
+    let plan = NodePlan { settings: resolved.settings.clone(), folder, chain, engine, role, source };
+    run_node(plan, new_folder.as_mut(), &resolved.warnings, |node| {
         let about_accounts = about_accounts(&resolved.settings, &accounts);
-        if !log_output::show(&banner(&resolved.settings, &about_accounts, &about_masternode, &node)) {
+        if !log_output::show(&banner(&resolved.settings, &about_accounts, &about_masternode, node)) {
             tracing::warn!("can't write to standard output: accounts and endpoints are not shown");
         }
-        node.notify_ready();
-        let ephemeral = node.ephemeral_folder();
-        shutdown::wait_for_the_first(signals, node.max_stop_time(), ephemeral, async || node.reload().await).await;
-        node.stop().await
     })
 }
 
@@ -280,7 +268,7 @@ fn banner(settings: &Settings, accounts: &str, masternode: &str, node: &Node) ->
         None => "for every transaction".to_owned(),
     };
     let folder = settings.node.datadir.display();
-    let kept = if node.ephemeral_folder().is_some() { ", removed at the end" } else { "" };
+    let kept = if node.has_ephemeral_folder() { ", removed at the end" } else { "" };
     let _ = write!(
         text,
         "\nMnemonic     {:?}\nPath         m/44'/60'/0'/0/N\nChain id     {}\nBlocks       {blocks}\nData folder  {folder}{kept}\n\n",

@@ -21,6 +21,7 @@ pub(crate) mod module_new;
 pub(crate) mod peers;
 pub(crate) mod plugin_child;
 pub(crate) mod run;
+mod run_node;
 pub(crate) mod script_child;
 pub(crate) mod signer;
 pub(crate) mod snapshot;

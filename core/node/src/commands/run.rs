@@ -6,16 +6,17 @@ use clap::{ArgMatches, Command};
 
 use tenon_config::{Layers, Resolved};
 
+use super::run_node::run_node;
 use super::start_genesis::chosen_genesis;
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::family::voting;
 use crate::new_folder::NewFolder;
-use crate::node::{Node, NodePlan, Role};
+use crate::node::{NodePlan, Role};
 use crate::opened_chain::OpenedChain;
 use crate::reload::SettingsSource;
-use crate::{log_file, logging, machine, open_files, shutdown, start_lines};
+use crate::{log_file, logging, machine, open_files, start_lines};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,21 +80,10 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let masternode = if voting::has_key(&resolved.settings) { None } else { chain.one_masternode()? };
     let engine = masternode.as_ref().map_or_else(|| chain.checking_engine(), |own| Arc::clone(&own.engine));
 
-    let runtime = shutdown::runtime()?;
-    runtime.block_on(async {
-        let signals = shutdown::listen()?;
-        for warning in &resolved.warnings {
-            tracing::warn!("{warning}");
-        }
-        start_lines::exposed_files(&resolved.settings);
-        let role = Role::Follow { masternode };
-        let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role, source };
-        let node = Node::start(plan).await?;
-        new_folder.keep();
+    let role = Role::Follow { masternode };
+    let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role, source };
+    run_node(plan, Some(&mut new_folder), &resolved.warnings, |node| {
         start_lines::no_network(node.health());
         start_lines::serving(&node.endpoints());
-        node.notify_ready();
-        shutdown::wait_for_the_first(signals, node.max_stop_time(), None, async || node.reload().await).await;
-        node.stop().await
     })
 }
