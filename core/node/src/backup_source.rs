@@ -1,10 +1,8 @@
 //! A backup or snapshot that is read, and why it was not used.
 
 use std::fmt;
-use std::io;
 use std::path::Path;
 
-use crate::data_folder::no_permission;
 use crate::exit::Stop;
 
 /// The file that lists a backup's content.
