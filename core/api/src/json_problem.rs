@@ -2,18 +2,20 @@
 
 use crate::beginning_of;
 
+const OBJECT: &str = "an object";
+
 /// What serde expects, as it names the types of a program, and in terms of JSON.
 const EXPECTED: [(&str, &str); 11] = [
-    ("internally tagged enum ", "an object"),
-    ("adjacently tagged enum ", "an object"),
+    ("internally tagged enum ", OBJECT),
+    ("adjacently tagged enum ", OBJECT),
     ("tuple struct ", "an array"),
     ("tuple variant ", "an array"),
-    ("struct variant ", "an object"),
+    ("struct variant ", OBJECT),
     ("unit variant ", "a name"),
     ("unit struct ", "null"),
     ("newtype variant ", "a value"),
-    ("struct ", "an object"),
-    ("a map", "an object"),
+    ("struct ", OBJECT),
+    ("a map", OBJECT),
     ("a sequence", "an array"),
 ];
 
@@ -41,6 +43,11 @@ fn after_word(text: &str) -> &str {
     text.find(' ').map_or("", |end| text.split_at(end).1)
 }
 
+/// The position at the end of an error's text.
+fn position_in(text: &str) -> &str {
+    text.find(" at line ").map_or("", |start| text.split_at(start).1)
+}
+
 /// What serde expects in terms of JSON, and the text after it; `None` if it names no type of a program.
 fn in_terms_of_json(expected: &str) -> Option<(&'static str, &str)> {
     let of_kind = |(kind, json): &(&'static str, &'static str)| Some((*json, after_word(expected.strip_prefix(kind)?)));
@@ -57,6 +64,10 @@ pub fn shown_json_problem(problem: &dyn std::fmt::Display) -> String {
     if let Some((before, expected)) = text.rsplit_once(", expected ") {
         let (value, dots) = beginning_of(before, MAX_LENGTH);
         let (expected, after) = in_terms_of_json(expected).unwrap_or((expected, ""));
+        // serde takes an array for the members of an object in their order, and counts them.
+        if expected == OBJECT && (before.starts_with("invalid length ") || before == "invalid type: sequence") {
+            return format!("an array instead of {OBJECT}{}", position_in(after));
+        }
         let (expected, more) = beginning_of(expected, MAX_LENGTH);
         let (after, _) = beginning_of(after, MAX_LENGTH);
         return [value, dots, ", expected ", expected, more, after].concat();
@@ -77,8 +88,13 @@ mod tests {
         let cases = [
             (
                 "invalid length 0, expected struct Choices with 3 elements at line 1 column 2",
-                "invalid length 0, expected an object with 3 elements at line 1 column 2",
+                "an array instead of an object at line 1 column 2",
             ),
+            (
+                "invalid type: sequence, expected a map at line 3 column 4",
+                "an array instead of an object at line 3 column 4",
+            ),
+            ("invalid type: sequence, expected struct Choices", "an array instead of an object"),
             (
                 "invalid type: map, expected u8 at line 2 column 1",
                 "invalid type: map, expected a whole number from 0 to 255 at line 2 column 1",

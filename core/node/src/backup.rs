@@ -11,8 +11,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tenon_api::{B256, ChainReader as _};
-use tenon_chain::genesis::FormError;
+use tenon_api::{B256, ChainReader as _, shown_json_problem};
 use tenon_chain::{Genesis, GenesisError};
 use tenon_config::DatabaseSettings;
 use tenon_storage::{Store, StoreOptions};
@@ -128,7 +127,7 @@ impl Manifest {
     /// As [`Manifest::read`].
     pub(crate) fn parse(source: Source<'_>, text: &[u8]) -> Result<Self, Stop> {
         let (kind, refused) = (source.kind, |problem: &dyn fmt::Display| source.not_whole(problem));
-        let form: Form = serde_json::from_slice(text).map_err(|error| refused(&FormError::from(&error)))?;
+        let form: Form = serde_json::from_slice(text).map_err(|error| refused(&shown_json_problem(&error)))?;
         let known = tenon_storage::FORMAT;
         if form.backup > FORM || form.database_format > known {
             return Err(Stop::DataFolder(format!(
@@ -139,7 +138,7 @@ impl Manifest {
                 form.database_format
             )));
         }
-        let manifest: Self = serde_json::from_slice(text).map_err(|error| refused(&FormError::from(&error)))?;
+        let manifest: Self = serde_json::from_slice(text).map_err(|error| refused(&shown_json_problem(&error)))?;
         if manifest.files.len() > MAX_FILES {
             return Err(refused(&format_args!("it lists more than {MAX_FILES} files")));
         }

@@ -71,7 +71,8 @@ fn errors_about_a_genesis_file_name_the_place_and_no_types_of_the_program() {
         ("{\"config\":{\n\"XDPoS\":[]}}", format!("config.XDPoS: {array} at line 2 column 10")),
         (
             "{\"config\":{\"XDPoS\":{\n\"gap\":\"x\"}}}",
-            "config.XDPoS: invalid type: string \"x\", expected a whole number at line 2 column 9".to_owned(),
+            "config.XDPoS: invalid type: string \"x\", expected a whole number of 0 or more at line 2 column 9"
+                .to_owned(),
         ),
     ] {
         fs::write(&path, content).unwrap();

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tenon_api::messages::{ModuleReport, ModuleState};
-use tenon_chain::genesis::FormError;
+use tenon_api::shown_json_problem;
 use tenon_config::{Layers, SettingInfo};
 use tenon_ipc_client::{
     AdminClient as _, AdminSubscriptions as _, EnableOptions, LoadOptions, ModuleTerms, ReplaceOptions,
@@ -147,7 +147,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text).map_err(|error| format!("not a JSON object: {}", FormError::from(&error)))
+    serde_json::from_str(text).map_err(|error| format!("not a JSON object: {}", shown_json_problem(&error)))
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {

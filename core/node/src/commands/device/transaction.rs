@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::Deserialize;
-use tenon_chain::genesis::FormError;
+use tenon_api::shown_json_problem;
 use tenon_device_session::{AccessListItem, Fees, Transaction};
 
 /// The members. Numbers are `0x…` or decimal, as text or as numbers.
@@ -36,7 +36,7 @@ struct Item {
 
 /// Reads a transaction, and its sender if given. The error names the wrong member.
 pub(crate) fn read(text: &str) -> Result<(Transaction, Option<Address>), String> {
-    let members: Members = serde_json::from_str(text).map_err(|error| FormError::from(&error).to_string())?;
+    let members: Members = serde_json::from_str(text).map_err(|error| shown_json_problem(&error))?;
     let small = |name: &str, number: U256| u64::try_from(number).map_err(|_| format!("{name} has more than 64 bits"));
     let chain_id = members.chain_id.map(|id| small("chainId", id)).transpose()?;
     let (nonce, gas_limit) = (small("nonce", members.nonce)?, small("gas", members.gas)?);

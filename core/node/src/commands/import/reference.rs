@@ -14,7 +14,7 @@ use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value, json};
-use tenon_chain::genesis::FormError;
+use tenon_api::shown_json_problem;
 use tenon_execution_block::{Explanation, ReferenceBlock};
 use tenon_ipc_client::jsonrpsee::core::client::ClientT as _;
 use tenon_ipc_client::jsonrpsee::core::params::ArrayParams;
@@ -64,7 +64,7 @@ impl Reference {
         let text = bounded_file::reference(name.as_ref()).map_err(|error| wrong(&error))?;
         serde_json::from_slice(&text)
             .map(|block| Some(Self::File(Box::new(block))))
-            .map_err(|error| wrong(&FormError::from(&error)))
+            .map_err(|error| wrong(&shown_json_problem(&error)))
     }
 }
 
