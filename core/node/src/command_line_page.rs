@@ -23,7 +23,7 @@ clients (`--rpcport`, `--http-api`, …) are accepted and listed there.
 
 | Exit code | Meaning |
 |---|---|
-| 0 | done, or stopped cleanly by SIGINT or SIGTERM (`dev`, `run`) |
+| 0 | done, or stopped cleanly by SIGINT or SIGTERM (`dev`, `run`), also during the start |
 | 1 | failed while running |
 | 2 | wrong arguments or settings |
 | 3 | the data folder was refused: in use by another node, of another chain, of a newer format, or not accessible |

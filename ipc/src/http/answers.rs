@@ -36,11 +36,9 @@ pub(super) fn refused(status: StatusCode, text: &str) -> Answer {
     answer
 }
 
-/// The answer to a request with a method that is not served.
+/// The answer to a request with a method that is not served. Without `Allow`, as in the reference.
 pub(super) fn method_not_allowed() -> Answer {
-    let mut answer = refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS, PATCH, POST"));
-    answer
+    refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed")
 }
 
 /// The answer to a request for a host that is not served.

@@ -461,7 +461,7 @@ async fn a_client_that_uploads_while_the_front_end_stops_can_send_everything_and
 }
 
 #[tokio::test]
-async fn methods_that_are_not_served_are_refused_with_the_served_ones() {
+async fn methods_that_are_not_served_are_refused() {
     let (_servers, address, _) = start(with_limits(HTTP)).await;
     let json = [("Content-Type", "application/json")];
     let call = r#"{"id":1,"method":"test_echo"}"#.as_bytes();
@@ -470,7 +470,6 @@ async fn methods_that_are_not_served_are_refused_with_the_served_ones() {
         for body in [Some(call), None] {
             let answer = Client::connect(address).await.request(method, target, &json, body).await;
             assert_eq!((answer.status, answer.text().as_str()), (405, "method not allowed\n"), "{method}");
-            assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS, PATCH, POST"), "{method}");
         }
     }
     for method in ["GET", "OPTIONS", "PATCH", "POST"] {
