@@ -141,9 +141,10 @@ pub(crate) struct RefusedRequest {
 }
 
 impl RefusedRequest {
-    /// Wipes the part of the body that has already arrived, up to [`ALWAYS_WIPED`] bytes, and returns the answer.
+    /// Wipes the part of the body that has already arrived, up to [`ALWAYS_WIPED`] bytes, and returns the answer. The
+    /// connection ends if the body continues.
     pub(crate) async fn wiped(self, buffers: &UsedBuffers) -> Answer {
-        let Self { answer, mut body } = self;
+        let Self { mut answer, mut body } = self;
         let mut length = 0;
         while let Some(piece) = arrived_piece(&mut body).await {
             length += piece.len();
@@ -151,6 +152,9 @@ impl RefusedRequest {
             if length >= ALWAYS_WIPED {
                 break;
             }
+        }
+        if !body.is_end_stream() || buffers.needs_close() {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer
     }
