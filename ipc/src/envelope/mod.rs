@@ -341,7 +341,7 @@ impl<S: RpcService> Dispatcher<S> {
         let mut turn = takes_turns.then(|| self.turns.at_rest(client));
         let outcome = match &mut turn {
             None => calling.await,
-            Some(turn) => Box::pin(turn.work(calling)).await,
+            Some(turn) => Box::pin(turn.work_after_others(calling)).await,
         };
         let Some(id) = id else { return Answer::only(None) };
         let id = id.as_str();

@@ -261,3 +261,28 @@ async fn calls_of_a_client_with_a_large_answer_wait_for_its_turn_and_those_of_ot
     drop(place);
     assert!(waiting.await.is_some());
 }
+
+#[tokio::test]
+async fn calls_of_others_that_are_ready_go_before_those_of_a_client_with_a_large_answer() {
+    let dispatcher = Dispatcher::new(Echo, LIMITS);
+    let [greedy, modest] = [1, 2].map(|number| {
+        let origin = Origin { client: ClientId::from_number(number), ..Origin::default() };
+        Caller::new(Exposure::all(), CallContext::new().with_origin(origin))
+    });
+    let large = format!(r#"{{"id":1,"method":"m","params":["{}"]}}"#, "x".repeat(LARGE_ANSWER));
+    dispatcher.answer_text(large.as_bytes(), &greedy).await.unwrap();
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+
+    let tasks = [&greedy, &greedy, &greedy, &modest].map(|caller| {
+        let (dispatcher, caller, order) = (dispatcher.clone(), caller.clone(), Arc::clone(&order));
+        tokio::spawn(async move {
+            dispatcher.answer_text(br#"{"id":1,"method":"m"}"#, &caller).await.unwrap();
+            order.lock().unwrap().push(caller.context.origin().client.as_number());
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+
+    assert_eq!(*order.lock().unwrap(), [2, 1, 1, 1]);
+}

@@ -12,11 +12,15 @@ use std::{
     collections::HashMap,
     future::poll_fn,
     pin::{Pin, pin},
-    sync::Arc,
-    task::Poll,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
     time::{Duration, Instant},
 };
 
+use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use tenon_bus::ClientId;
 use tenon_host::until_woken;
@@ -150,6 +154,15 @@ impl TaskTurn {
         }
     }
 
+    /// As [`TaskTurn::work`], but begins after the tasks that are ready now. Without this, calls of hundreds of connections
+    /// that arrived together would run one after the other before those of other clients, each with a free place.
+    pub(super) async fn work_after_others<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.take().await;
+        // The place is kept meanwhile, so that no other task of this client becomes ready.
+        yield_to_ready_tasks().await;
+        self.work(work).await
+    }
+
     /// Waits for another future without a place, then takes one again.
     pub(super) async fn wait<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.rest();
@@ -173,6 +186,40 @@ impl TaskTurn {
     }
 }
 
+/// Waits until the tasks that are ready now have run. Unlike [`tokio::task::yield_now`], also if it is polled again before:
+/// the future of a call is polled once by itself and once more in its connection's list.
+async fn yield_to_ready_tasks() {
+    let others = Arc::new(ReadyTasks::default());
+    let mut is_registered = false;
+    poll_fn(|context| {
+        others.task.register(context.waker());
+        if others.have_run.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        if !std::mem::replace(&mut is_registered, true) {
+            // The runtime wakes this waker when it has run the others and looked for new input.
+            let waker = Waker::from(Arc::clone(&others));
+            let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&waker));
+        }
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Whether the tasks that were ready have run, and the task that waits for it.
+#[derive(Default)]
+struct ReadyTasks {
+    have_run: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for ReadyTasks {
+    fn wake(self: Arc<Self>) {
+        self.have_run.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
+
 impl Drop for TaskTurn {
     fn drop(&mut self) {
         self.held = None;
@@ -190,8 +237,6 @@ impl Drop for TaskTurn {
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Waker};
-
     use super::*;
 
     impl TaskTurns {
