@@ -255,9 +255,9 @@ impl<S: RpcService> Servers<S> {
         &self.traffic
     }
 
-    /// Stops accepting connections and requests, and gives running calls `grace` to finish. Those that do not are
-    /// cancelled and answered with an error; then their connections close, WebSockets with the code 1001. Returns true
-    /// if all finished.
+    /// Stops accepting connections and requests, and gives running calls `grace` to finish. Unfinished calls are
+    /// then cancelled and answered with an error. Their connections close, WebSockets with the code 1001. Returns true if
+    /// all calls finished.
     pub async fn stop(&self, grace: Duration) -> bool {
         let _operation = self.operation.lock().await;
         let ports = self.sides();

@@ -399,7 +399,7 @@ impl Parts {
         self.promote(last);
     }
 
-    /// Switches to the next instance, if there is one. Its items are queued behind those that remain of the previous
+    /// Switches to the next instance, if there is one. Its items are queued behind the remaining items of the previous
     /// instance. Items up to `last` are dropped; by default that is the last place that was sent.
     fn promote(&mut self, last: Option<Place>) {
         if self.hand_over.take().is_none() {

@@ -99,7 +99,7 @@ impl SpaceLack {
 pub(crate) enum NeedsStatus {
     /// Enabled modules serve all of them.
     Met,
-    /// Those that are not served may be, once there is space for these modules.
+    /// Modules that lack space may serve the unmet needs later.
     AwaitSpace { error: ModuleError, modules: Vec<String> },
     /// Free space will not change this.
     Unmet(ModuleError),

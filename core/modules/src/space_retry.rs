@@ -19,7 +19,7 @@ const CHECK_PERIOD: Duration = Duration::from_secs(10);
 const SPACE_FOR_OTHERS: u64 = 64 << 20;
 
 impl ModuleRegister {
-    /// Starts the plugins that lacked space when the node started, as soon as there is space, and those that need them.
+    /// Starts the plugins that lacked space when the node started, and the plugins that need them, as soon as there is space.
     /// Returns when none is left.
     pub async fn start_when_there_is_space(self: Arc<Self>) {
         loop {

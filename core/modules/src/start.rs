@@ -173,7 +173,7 @@ impl ModuleRegister {
                 NeedsStatus::Met | NeedsStatus::Unmet(_) => None,
             })
         };
-        // First those that wait for space, one by one, because others may need them.
+        // First the modules that wait for space, one by one, because other modules may need them.
         while let Some((place, error, modules)) = next_awaiting(&waiting) {
             let plan = waiting.remove(place).plan;
             let failed = failed(&plan, error)?;

@@ -181,8 +181,8 @@ impl Node {
     }
 }
 
-/// Time limit of a stop, from the signal to the end of the process: by then something hangs. Calls have `grace`, and
-/// those that are cancelled then have `plugins.grace`.
+/// Time limit of a stop, from the signal to the end of the process: by then something hangs. Calls have `grace` to
+/// finish; cancelled calls then have `plugins.grace` to end.
 pub(crate) const fn max_stop_time(settings: &Settings) -> Duration {
     let (grace, plugin_grace) = (settings.node.grace, settings.plugins.grace);
     grace.saturating_add(plugin_grace).saturating_add(MAX_ACTORS_STOP_TIME).saturating_add(STOP_MARGIN)

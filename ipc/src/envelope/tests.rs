@@ -240,8 +240,8 @@ fn a_repaired_message_is_queried_for_secrets_too() {
     assert_eq!(*service.0.lock().unwrap(), ["personal_sign"; 2], "before and after the repair");
 }
 
-#[tokio::test]
-async fn calls_of_a_client_with_a_large_answer_wait_for_its_turn_and_those_of_others_do_not() {
+/// A dispatcher, a client that has just had a large answer, and another client.
+async fn after_a_large_answer() -> (Dispatcher<Echo>, Caller, Caller) {
     let dispatcher = Dispatcher::new(Echo, LIMITS);
     let [greedy, modest] = [1, 2].map(|number| {
         let origin = Origin { client: ClientId::from_number(number), ..Origin::default() };
@@ -249,6 +249,12 @@ async fn calls_of_a_client_with_a_large_answer_wait_for_its_turn_and_those_of_ot
     });
     let large = format!(r#"{{"id":1,"method":"m","params":["{}"]}}"#, "x".repeat(LARGE_ANSWER));
     dispatcher.answer_text(large.as_bytes(), &greedy).await.unwrap();
+    (dispatcher, greedy, modest)
+}
+
+#[tokio::test]
+async fn calls_of_a_client_with_a_large_answer_wait_for_its_turn_and_those_of_others_do_not() {
+    let (dispatcher, greedy, modest) = after_a_large_answer().await;
     // The only place, because this runtime has one thread.
     let mut place = dispatcher.turns.at_rest(greedy.context.origin().client);
     place.take().await;
@@ -264,13 +270,7 @@ async fn calls_of_a_client_with_a_large_answer_wait_for_its_turn_and_those_of_ot
 
 #[tokio::test]
 async fn calls_of_others_that_are_ready_go_before_those_of_a_client_with_a_large_answer() {
-    let dispatcher = Dispatcher::new(Echo, LIMITS);
-    let [greedy, modest] = [1, 2].map(|number| {
-        let origin = Origin { client: ClientId::from_number(number), ..Origin::default() };
-        Caller::new(Exposure::all(), CallContext::new().with_origin(origin))
-    });
-    let large = format!(r#"{{"id":1,"method":"m","params":["{}"]}}"#, "x".repeat(LARGE_ANSWER));
-    dispatcher.answer_text(large.as_bytes(), &greedy).await.unwrap();
+    let (dispatcher, greedy, modest) = after_a_large_answer().await;
     let order = Arc::new(std::sync::Mutex::new(Vec::new()));
 
     let tasks = [&greedy, &greedy, &greedy, &modest].map(|caller| {

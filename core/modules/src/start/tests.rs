@@ -1,4 +1,4 @@
-//! Plugins that fail at the start of the node, and those that wait for space on the disk.
+//! Plugins that fail at the start of the node, and plugins that wait for space on the disk.
 
 use std::{
     env, fs, io,

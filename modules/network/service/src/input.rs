@@ -57,7 +57,7 @@ pub(crate) enum Input {
     HeaderVerified { hash: B256, verdict: BlockVerdict },
     /// A block was inserted, or refused.
     Inserted { header: Arc<SealedHeader>, verdict: BlockVerdict },
-    /// A consensus message for the peers: for those that do not know it, or if it is repeated, for all.
+    /// A consensus message. It is sent to the peers that do not know it, or to all peers if it is repeated.
     Broadcast { message: RoundMessage, is_repeated: bool },
     /// This node has made a block.
     Announce(Arc<Block>, U256),

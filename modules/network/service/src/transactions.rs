@@ -1,4 +1,4 @@
-//! The transactions that each peer knows, and the messages with those that it does not (`docs/spec/p2p.md` 16.2).
+//! The transactions that each peer knows, and the messages with transactions that a peer does not know (`docs/spec/p2p.md` 16.2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
