@@ -11,15 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-use support::{RunningNode, module_well, plugin_folder, run, send_signal, tenon, text, until};
-
-/// Standard error of a command that must be refused with this exit code.
-fn refused(code: i32, arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let said = text(&output.stderr).trim().to_owned();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    said
-}
+use support::{RunningNode, module_well, plugin_folder, refused, run, send_signal, tenon, text, until};
 
 /// A `tenon run` on free ports that has logged that it serves, and the lines of its log up to that one.
 struct Served {

@@ -7,15 +7,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use support::{make_pipe, run, text};
-
-/// Standard error of a command in a folder that must be refused with this exit code.
-fn refused(code: i32, arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let said = text(&output.stderr).trim().to_owned();
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    said
-}
+use support::{make_pipe, refused};
 
 #[test]
 fn values_of_the_wrong_form_are_named_with_the_expected_one() {

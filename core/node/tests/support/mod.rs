@@ -90,6 +90,14 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Standard error of a command that must be refused with this exit code.
+pub(crate) fn refused(code: i32, arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let said = text(&output.stderr).trim().to_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    said
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
