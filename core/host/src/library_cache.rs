@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     HostError, PluginFolder,
-    library_file::{FileStamp, NoCallbacks, OpenedLibrary, Ownership, PIECE, Steps, check_owner},
+    library_file::{FileStamp, NoCallbacks, OpenedLibrary, Ownership, PIECE, Steps, check_owner, open_without_waiting},
 };
 
 /// A library whose bytes were checked, with the copy that only this node writes.
@@ -116,7 +116,7 @@ impl LibraryCache {
     /// Whether a copy exists and its content matches its name. One that was checked before and has not changed since is
     /// not read again.
     fn holds(&self, copy: &Path, hash: &str, steps: &impl Steps) -> bool {
-        let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
+        let Ok(mut file) = open_without_waiting(copy) else { return false };
         let Ok(metadata) = file.metadata() else { return false };
         let moment = FileStamp::of(&metadata);
         if self.known.lock().get(copy) == Some(&moment) {

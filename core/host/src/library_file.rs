@@ -82,6 +82,12 @@ fn failed(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> H
     move |reason| HostError::File { path, action, reason }
 }
 
+/// Opens a file for reading. Opening a pipe would otherwise wait for its writer.
+pub(crate) fn open_without_waiting(path: &Path) -> std::io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
 impl OpenedLibrary {
     /// Opens a library and checks everything but its content on the open descriptor. It must lie directly in one of
     /// `folders`, if any are given.
@@ -90,10 +96,7 @@ impl OpenedLibrary {
     /// [`HostError`] naming the problem with the file.
     pub(crate) fn open(path: &Path, folders: Option<&[PluginFolder]>, steps: &impl Steps) -> Result<Self, HostError> {
         let untrusted = |reason: String| HostError::Untrusted { path: path.to_owned(), reason };
-        // Not blocking: opening a pipe would wait for its writer.
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-        let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let file = opened.map_err(failed(path, "cannot open the library"))?;
+        let file = open_without_waiting(path).map_err(failed(path, "cannot open the library"))?;
         steps.opened();
         let metadata = file.metadata().map_err(failed(path, "cannot inspect the library"))?;
         if !metadata.is_file() {

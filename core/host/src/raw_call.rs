@@ -79,7 +79,7 @@ impl<'a> RawCall<'a> {
     }
 
     /// Frees the text around method and parameters: for a call that has to wait.
-    pub(crate) fn detach(&mut self) {
+    pub fn detach(&mut self) {
         if matches!(self.0, Text::Owned { .. }) {
             *self = Self::copied(self.method(), self.params());
         }

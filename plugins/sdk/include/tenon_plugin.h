@@ -57,8 +57,8 @@ typedef struct TenonBuffer {
  * or empty.
  *
  * Since minor number 5, with code 0: data of an event of TenonHost.subscribe is its position, 8 bytes, little-endian;
- * data of an item of TenonPlugin.subscribe is the position of the event that it was made of, or empty if it was not
- * made of an event. Items of one event are sent one after the other. When the plugin is replaced, items with a position
+ * data of an item of TenonPlugin.subscribe is the position of the event that led to the item, or empty if no event did.
+ * Items of one event are sent one after the other. When the plugin is replaced, items with a position
  * are neither lost nor repeated; items without one are never lost, but may be repeated. */
 typedef struct TenonReply {
     int32_t code;

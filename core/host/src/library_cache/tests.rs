@@ -9,6 +9,8 @@ use std::{
     time::SystemTime,
 };
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
 use super::*;
 
 /// The smallest file that is accepted as a library for this machine, with a name inside.
@@ -183,6 +185,19 @@ fn a_copy_whose_content_is_not_what_its_name_says_is_made_again() {
     assert_eq!(fs::read(&copy).unwrap(), library("good.so"));
     assert_eq!((&again, &elsewhere), (&elsewhere, &again));
     assert_eq!(fixture.copies().len(), 1);
+}
+
+#[test]
+fn a_pipe_in_place_of_a_copy_is_replaced() {
+    let fixture = CacheFixture::new();
+    let path = fixture.write("good.so");
+    let copy = fixture.cache.check_and_copy(&path, None).unwrap().copy;
+    fs::remove_file(&copy).unwrap();
+    mknodat(CWD, &copy, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+
+    fixture.cache.check_and_copy(&path, None).unwrap();
+
+    assert_eq!(fs::read(&copy).unwrap(), library("good.so"));
 }
 
 /// Counts the pieces.
