@@ -24,6 +24,9 @@ use crate::service::{Caller, RawCall, RpcService};
 /// Memory of a batch entry besides its result: its elements in the lists of requests, calls and outcomes.
 const ENTRY_BYTES: usize = 512;
 
+/// Memory of a small batch that is not counted while the batch works: its text, its entries, its results and its future.
+const UNCOUNTED_BYTES: usize = 52 << 10;
+
 /// Minimum step by which a batch's reservation grows.
 const MEMORY_STEP: usize = 64 << 10;
 
@@ -201,11 +204,22 @@ impl<S: RpcService> Dispatcher<S> {
                 return Answer::only(Some(Reply::failure_without_request(&failures::out_of_memory(refused))));
             }
         };
+        let mut turn = self.turns.at_rest(caller.context.origin().client);
+        // Thousands of batches may wait for their turns, each for several times.
+        let _uncounted = match turn.try_take() {
+            true => None,
+            false => match self.memory_of(caller.context.origin()).reserve(MemoryUse::Calls, UNCOUNTED_BYTES) {
+                Ok(memory) => Some(memory),
+                Err(refused) => {
+                    return Answer::only(Some(Reply::failure_without_request(&failures::out_of_memory(refused))));
+                }
+            },
+        };
         let mut batch = Batch {
             entries: Vec::with_capacity(message.items.len()),
             read: 0,
             running: FuturesUnordered::new(),
-            turn: self.turns.at_rest(caller.context.origin().client),
+            turn,
             budget: Budget::new(self.limits.batch_response_bytes, memory),
             deadline: caller.context.deadline(),
             is_late: false,
@@ -230,7 +244,7 @@ impl<S: RpcService> Dispatcher<S> {
         caller: &'a Caller,
         subscriptions: Option<&'a Subscriptions>,
     ) {
-        batch.turn.take().await;
+        batch.turn.take_unless_held().await;
         let mut ahead = Preparation::default();
         let mut spare = SpareFuture::none();
         for (place, raw) in message.items.iter().enumerate() {

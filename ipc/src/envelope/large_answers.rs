@@ -2,8 +2,8 @@
 //!
 //! Reading a block of some hundred kilobytes, writing its JSON and passing that to the system takes milliseconds on the
 //! task of its connection. Tokio runs tasks in the order in which they became ready, so hundreds of connections of one
-//! client would delay every other client by seconds. After its first such answer, a client has as many calls at work as
-//! there are threads.
+//! client would delay every other client by seconds. After its first such answer, a client begins at most as many calls at
+//! a time as there are threads.
 
 use std::{
     collections::HashMap,
@@ -31,33 +31,40 @@ pub(super) struct LargeAnswers(Arc<Shared>);
 struct Shared {
     /// Whether there are any. The lock is taken only in this case.
     has_clients: AtomicBool,
-    /// Times of their last large answers. Nothing awaits under the lock.
-    clients: Mutex<HashMap<ClientId, Instant>>,
+    /// Nothing awaits under the lock.
+    answers: Mutex<Answers>,
+}
+
+#[derive(Debug, Default)]
+struct Answers {
+    /// Time of the last large answer of each client.
+    of_clients: HashMap<ClientId, Instant>,
+    /// Time of the last one of all.
+    last: Option<Instant>,
 }
 
 impl LargeAnswers {
     /// Records a large answer.
     pub(super) fn record(&self, client: ClientId, now: Instant) {
-        let mut clients = self.0.clients.lock();
-        clients.retain(|_, last| is_recent(*last, now));
-        clients.insert(client, now);
+        let mut answers = self.0.answers.lock();
+        answers.of_clients.retain(|_, last| is_recent(*last, now));
+        answers.of_clients.insert(client, now);
+        answers.last = Some(now);
         self.0.has_clients.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the client has had a large answer recently. Calls `now` only if any client has had one.
+    /// Whether the client has had a large answer recently. Calls `now` only if any client may have had one.
     pub(super) fn has_recent(&self, client: ClientId, now: impl FnOnce() -> Instant) -> bool {
         if !self.0.has_clients.load(Ordering::Relaxed) {
             return false;
         }
         let now = now();
-        let mut clients = self.0.clients.lock();
-        match clients.get(&client) {
-            Some(last) if is_recent(*last, now) => return true,
-            Some(_) => clients.retain(|_, last| is_recent(*last, now)),
-            None => {}
+        let mut answers = self.0.answers.lock();
+        if !answers.last.is_some_and(|last| is_recent(last, now)) {
+            *answers = Answers::default();
+            self.0.has_clients.store(false, Ordering::Relaxed);
         }
-        self.0.has_clients.store(!clients.is_empty(), Ordering::Relaxed);
-        false
+        answers.of_clients.get(&client).is_some_and(|last| is_recent(*last, now))
     }
 }
 
@@ -80,7 +87,8 @@ mod tests {
 
         assert!(answers.has_recent(greedy, || start + RECENT));
         assert!(!answers.has_recent(modest, || start + RECENT));
-        assert!(!answers.has_recent(greedy, || start + 2 * RECENT));
+        // The calls of any client end the time.
+        assert!(!answers.has_recent(modest, || start + 2 * RECENT));
         assert!(!answers.has_recent(greedy, || panic!("the clock is not read")));
     }
 }

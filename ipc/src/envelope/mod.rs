@@ -1,6 +1,7 @@
 //! The JSON-RPC envelope, the same on every transport (`docs/spec/rpc-eth.md` 3).
 
 mod batch;
+mod call;
 pub(crate) mod failures;
 mod large_answers;
 mod limits;
@@ -50,18 +51,6 @@ use request::Request;
 use request_id::RequestId;
 use secrets::wiped_text;
 use text::read_string;
-
-/// Memory of a call that is not done on its first poll, besides its parameters: its futures here and in the plugin, its
-/// task, and a small answer.
-const CALL_BYTES: usize = 20 << 10;
-
-/// Maximum size of decoded parameters, as a multiple of their text. State overrides of empty accounts, 47 bytes of text
-/// each, take 3.9 times their text (tested in `plugins/sdk/src/shapes/overrides.rs`). Call data takes half of it.
-const DECODED_FACTOR: usize = 4;
-
-/// Parameters up to this length are decoded before they are counted, by at most as many calls at a time as there are
-/// threads.
-const UNCOUNTED_PARAMETERS: usize = 16 << 10;
 
 /// Memory of an open subscription besides its parameters: its task, its list entries, its futures and its waiting
 /// events.
@@ -336,12 +325,10 @@ impl<S: RpcService> Dispatcher<S> {
         });
         let length = id.as_ref().map_or(0, RequestId::len);
         let client = caller.context.origin().client;
-        let calling = self.call_in_time(&mut call, length, caller, subscriptions.filter(|_| id.is_some()));
-        let takes_turns = self.turns.large_answers.has_recent(client, Instant::now);
-        let mut turn = takes_turns.then(|| self.turns.at_rest(client));
-        let outcome = match &mut turn {
-            None => calling.await,
-            Some(turn) => Box::pin(turn.work_after_others(calling)).await,
+        let subscriptions = subscriptions.filter(|_| id.is_some());
+        let outcome = match self.turns.large_answers.has_recent(client, Instant::now) {
+            false => self.call_in_time(&mut call, length, caller, subscriptions).await,
+            true => Box::pin(self.call_in_turn(&mut call, length, caller, subscriptions)).await,
         };
         let Some(id) = id else { return Answer::only(None) };
         let id = id.as_str();
@@ -399,49 +386,6 @@ impl<S: RpcService> Dispatcher<S> {
         };
         let text = MessageText { bytes: self.sealed_text(repaired, &message), memory };
         self.answer(text, &message, caller, subscriptions).await
-    }
-
-    /// Runs a call until its caller's deadline. `kept` bytes, which its caller holds for it, are added to its
-    /// reservation.
-    async fn call_in_time(
-        &self,
-        call: &mut RawCall<'_>,
-        kept: usize,
-        caller: &Caller,
-        subscriptions: Option<&Subscriptions>,
-    ) -> Outcome<S> {
-        // The parameters count while the call runs, as the plugin keeps them decoded.
-        let length = call.params_length();
-        let bytes = CALL_BYTES + DECODED_FACTOR * length + kept;
-        let reserve = || self.memory_of(caller.context.origin()).reserve(MemoryUse::Calls, bytes);
-        // Large parameters are counted before the first poll, which decodes them.
-        let large = match length {
-            ..=UNCOUNTED_PARAMETERS => None,
-            _ => match reserve() {
-                Ok(memory) => Some(memory),
-                Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
-            },
-        };
-        let mut call = pin!(self.call_service(call, caller, subscriptions));
-        // Most calls are done on their first poll: they reserve nothing, and no timer is created for them.
-        if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
-            return outcome;
-        }
-        let _memory = match large.map_or_else(reserve, Ok) {
-            Ok(memory) => memory,
-            Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
-        };
-        let outcome = match caller.context.deadline() {
-            None => self.cut_flag.until_set(call).await,
-            Some(deadline) => {
-                let timed = self.cut_flag.until_set(Box::pin(tokio::time::timeout_at(deadline.into(), call))).await;
-                timed.map(|outcome| outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out())))
-            }
-        };
-        outcome.unwrap_or_else(|| {
-            caller.context.cancel();
-            Outcome::Failed(failures::stopping())
-        })
     }
 
     async fn call_service(

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use tenon_bus::{CallContext, ClientId, Origin};
+use tenon_bus::{CallContext, ClientId, MemoryLimits, Origin};
 
 use super::*;
-use crate::service::{Exposure, NoNotifications};
+use crate::{
+    service::{Exposure, NoNotifications},
+    stop_signals::StopSignals,
+};
 
 #[derive(Clone)]
 struct Echo;
@@ -285,4 +288,75 @@ async fn calls_of_others_that_are_ready_go_before_those_of_a_client_with_a_large
     }
 
     assert_eq!(*order.lock().unwrap(), [2, 1, 1, 1]);
+}
+
+/// A dispatcher with a memory budget, whose client has had a large answer and has no free place.
+struct Turnless {
+    dispatcher: Dispatcher<Echo>,
+    memory: MemoryBudget,
+    client: Origin,
+    /// The only place, because the test's runtime has one thread.
+    place: TaskTurn,
+}
+
+impl Turnless {
+    fn new(share: usize) -> Self {
+        let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: share });
+        let dispatcher = Dispatcher::new(Echo, LIMITS).with_memory(memory.clone());
+        let client = Origin { client: ClientId::from_number(1), ..Origin::default() };
+        // Recent for as long as the test runs.
+        dispatcher.turns.large_answers.record(client.client, Instant::now() + Duration::from_secs(3_600));
+        let mut place = dispatcher.turns.at_rest(client.client);
+        assert!(place.try_take());
+        Self { dispatcher, memory, client, place }
+    }
+
+    fn caller(&self) -> Caller {
+        Caller::new(Exposure::all(), CallContext::new().with_origin(self.client))
+    }
+
+    fn held(&self) -> usize {
+        self.memory.usage().held.iter().sum()
+    }
+}
+
+#[tokio::test]
+async fn calls_and_batches_that_wait_for_their_turn_are_counted() {
+    let started = Turnless::new(1 << 20);
+    let caller = started.caller();
+    for (body, least) in [(r#"{"id":1,"method":"m"}"#, 20 << 10), (r#"[{"id":1,"method":"m"}]"#, 48 << 10)] {
+        let mut waiting = pin!(started.dispatcher.answer_text(body.as_bytes(), &caller));
+        assert!(poll_once(waiting.as_mut()).await.is_pending());
+        assert!(started.held() >= least, "{body}: {}", started.held());
+    }
+    assert_eq!(started.held(), 0);
+
+    let full = started.memory.client(started.client.client).reserve(MemoryUse::Answers, (1 << 20) - 1000).unwrap();
+    for body in [r#"{"id":1,"method":"m"}"#, r#"[{"id":1,"method":"m"}]"#] {
+        let refused = started.dispatcher.answer_text(body.as_bytes(), &caller).await.unwrap();
+        assert!(String::from_utf8(refused).unwrap().contains("out of memory"), "{body}");
+    }
+    drop(full);
+    drop(started.place);
+    let reply = started.dispatcher.answer_text(br#"{"id":1,"method":"m"}"#, &caller).await.unwrap();
+    assert!(String::from_utf8(reply).unwrap().contains(r#""result":["m",null]"#));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_its_turn_ends_at_its_deadline_and_at_the_end_of_a_stop() {
+    let started = Turnless::new(1 << 20);
+    let body = br#"{"id":1,"method":"m"}"#;
+    let late =
+        Caller::new(Exposure::all(), CallContext::with_timeout(Duration::from_millis(1)).with_origin(started.client));
+    let reply = started.dispatcher.answer_text(body, &late).await.unwrap();
+    assert!(String::from_utf8(reply).unwrap().contains("request timed out"));
+
+    let signals = StopSignals::default();
+    let dispatcher = started.dispatcher.clone().with_cut_flag(signals.cut_flag.clone());
+    let caller = started.caller();
+    let mut waiting = pin!(dispatcher.answer_text(body, &caller));
+    assert!(poll_once(waiting.as_mut()).await.is_pending());
+    signals.cut_calls();
+    let reply = waiting.await.unwrap();
+    assert!(String::from_utf8(reply).unwrap().contains("the server is stopping"));
 }

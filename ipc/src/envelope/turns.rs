@@ -143,9 +143,7 @@ impl TaskTurn {
     pub(crate) async fn work<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
-            if self.held.is_none() {
-                self.take().await;
-            }
+            self.take_unless_held().await;
             if let Poll::Ready(outcome) = poll_once(work.as_mut()).await {
                 return outcome;
             }
@@ -154,13 +152,33 @@ impl TaskTurn {
         }
     }
 
-    /// As [`TaskTurn::work`], but begins after the tasks that are ready now. Without this, calls of hundreds of connections
-    /// that arrived together would run one after the other before those of other clients, each with a free place.
-    pub(super) async fn work_after_others<T>(&mut self, work: impl Future<Output = T>) -> T {
+    /// Begins `work` with a place, after the tasks that are ready now. Without this, calls of hundreds of connections
+    /// that arrived together would run one after the other before those of other clients, each with a free place. `bytes`
+    /// is the length of the parameters that the work decodes first.
+    ///
+    /// The rest of the work needs no place. Waiting for one, it could hold what others need: a permit of a plugin, or
+    /// for reading a large reply.
+    pub(super) async fn begin_after_others<F: Future>(&mut self, bytes: usize, work: F) -> F::Output {
         self.take().await;
         // The place is kept meanwhile, so that no other task of this client becomes ready.
         yield_to_ready_tasks().await;
-        self.work(work).await
+        let mut work = pin!(work);
+        if let Poll::Ready(output) = first_poll_of_message(bytes, work.as_mut()).await {
+            return output;
+        }
+        self.rest();
+        until_woken().await;
+        work.await
+    }
+
+    /// Takes a place if one is free and no other task of this client waits for one. Returns whether it has one, or needs
+    /// none.
+    pub(super) fn try_take(&mut self) -> bool {
+        self.rest();
+        let Some(places) = self.own_places() else { return true };
+        self.held = places.try_acquire_owned().ok();
+        self.began = Some(Instant::now());
+        self.held.is_some()
     }
 
     /// Waits for another future without a place, then takes one again.
@@ -174,15 +192,26 @@ impl TaskTurn {
     /// Takes a place, once the client has a free one.
     pub(super) async fn take(&mut self) {
         self.rest();
-        if self.places.is_none() {
-            // Without a runtime there are no other tasks.
-            self.places = Handle::try_current().ok().map(|runtime| self.turns.places(self.client, &runtime));
-        }
-        if let Some(places) = &self.places {
+        if let Some(places) = self.own_places() {
             // An error would mean that the semaphore is closed, which never happens.
-            self.held = Arc::clone(places).acquire_owned().await.ok();
+            self.held = places.acquire_owned().await.ok();
         }
         self.began = Some(Instant::now());
+    }
+
+    /// Takes a place unless the task has one.
+    pub(super) async fn take_unless_held(&mut self) {
+        if self.held.is_none() {
+            self.take().await;
+        }
+    }
+
+    /// The places of this client; `None` without a runtime, where there are no other tasks.
+    fn own_places(&mut self) -> Option<Arc<Semaphore>> {
+        if self.places.is_none() {
+            self.places = Handle::try_current().ok().map(|runtime| self.turns.places(self.client, &runtime));
+        }
+        self.places.clone()
     }
 }
 
