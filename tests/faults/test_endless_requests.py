@@ -374,7 +374,7 @@ def test_calls_that_outlive_a_stop_get_an_error_and_do_not_delay_it():
         took = time.monotonic() - begun
         for connection in connections:
             answer = wire.code_of(json.loads(connection.receive()))
-            assert answer == (-32000, "the node is stopping"), (connection.name, answer)
+            assert answer == (-32000, "the server is stopping"), (connection.name, answer)
         with pytest.raises(wire.Hung):
             connections[1].receive()
     assert (code, connections[1].close_code) == (0, 1001) and took < 5, (code, took)

@@ -210,7 +210,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             _ = shared.places.acquire_many(all) => return,
             () = self.stop_signals.cut.cancelled() => {}
         }
-        tracing::debug!("connection closed: its calls exceeded their time limit");
+        tracing::debug!("calls failed: the grace period of the stop is over");
         shared.cut.notify_waiters();
         let _ = tokio::time::timeout(LAST_ANSWERS, shared.places.acquire_many(all)).await;
     }

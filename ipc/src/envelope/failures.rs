@@ -80,7 +80,7 @@ pub(crate) fn timed_out() -> Failure {
 
 /// The call was running at the end of the node's or the front-end's grace period.
 pub(crate) fn stopping() -> Failure {
-    Failure::server("the node is stopping")
+    Failure::server("the server is stopping")
 }
 
 pub(crate) fn message_too_large(max: usize) -> Failure {

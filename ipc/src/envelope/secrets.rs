@@ -13,7 +13,7 @@ use zeroize::Zeroize as _;
 /// whole message shows whether it takes secrets. Wiping larger ones would cost another pass over them.
 pub(crate) const ALWAYS_WIPED: usize = 64 << 10;
 
-/// hyper reads into the same buffer only if at least this many bytes fit into it.
+/// hyper reads into the same buffer only if at least this many bytes fit into it, or more.
 const MIN_READ: usize = 8 << 10;
 
 /// Maximum number of parts that wait for their other owner.
@@ -67,7 +67,8 @@ pub(crate) fn grow_message(message: &mut BytesMut, capacity: usize) {
 /// ([`UsedBuffers::needs_close`]).
 ///
 /// Parts without a known secret wait until the connection reads into another buffer and no longer; otherwise a client
-/// could make many buffers wait.
+/// could make many buffers wait. Only the address of a read shows whether hyper continues in the last buffer: it compares
+/// the room with the size that it expects of the next read, which it adapts.
 #[derive(Debug, Default)]
 pub(crate) struct UsedBuffers {
     waiting: Mutex<Vec<Waiting>>,
@@ -77,6 +78,8 @@ pub(crate) struct UsedBuffers {
     has_secret: AtomicBool,
     /// Bytes that still fit into the last buffer.
     room: AtomicUsize,
+    /// Address of the end of the last read.
+    read_end: AtomicUsize,
 }
 
 /// A part that has another owner.
@@ -106,8 +109,9 @@ impl UsedBuffers {
         text
     }
 
-    /// Sets the number of bytes that still fit into the last buffer.
-    pub(crate) fn set_room(&self, room: usize) {
+    /// Records where the last read ended in its buffer, and how many bytes still fit into it.
+    pub(crate) fn end_read(&self, end: *const u8, room: usize) {
+        self.read_end.store(end.addr(), Ordering::Relaxed);
         self.room.store(room, Ordering::Relaxed);
     }
 
@@ -122,7 +126,7 @@ impl UsedBuffers {
         self.has_secret.load(Ordering::Relaxed)
     }
 
-    /// Whether hyper reads into the last buffer again.
+    /// Whether hyper may read into the last buffer again.
     fn has_room(&self) -> bool {
         self.room.load(Ordering::Relaxed) >= MIN_READ
     }
@@ -137,19 +141,19 @@ impl UsedBuffers {
         }
     }
 
-    /// Wipes the parts without another owner. If the next read uses another buffer, drops those with another owner and no
-    /// known secret.
-    pub(crate) fn wipe(&self) {
+    /// Wipes the parts without another owner before a read that writes to `start`. If it uses another buffer than the last
+    /// read, drops those with another owner and no known secret.
+    pub(crate) fn begin_read(&self, start: *const u8) {
         if !self.has_waiting.load(Ordering::Relaxed) {
             return;
         }
-        let has_room = self.has_room();
+        let is_same_buffer = self.has_room() && start.addr() == self.read_end.load(Ordering::Relaxed);
         let mut waiting = self.waiting.lock();
         waiting.sort_unstable_by_key(falling_address);
         let parts = std::mem::take(&mut *waiting).into_iter();
         let left = parts.filter_map(|part| {
             let bytes = wiped(part.bytes).err()?;
-            (has_room || part.has_secret).then_some(Waiting { bytes, ..part })
+            (is_same_buffer || part.has_secret).then_some(Waiting { bytes, ..part })
         });
         *waiting = left.collect();
         self.has_waiting.store(!waiting.is_empty(), Ordering::Relaxed);
@@ -205,6 +209,13 @@ mod tests {
         }
     }
 
+    impl UsedBuffers {
+        /// Begins a read into another buffer than the last one.
+        fn wipe(&self) {
+            self.begin_read(std::ptr::dangling());
+        }
+    }
+
     /// A buffer like hyper's, and its first `length` bytes.
     fn buffer(length: usize) -> (BytesMut, Bytes) {
         let mut buffer = BytesMut::with_capacity(64);
@@ -223,7 +234,7 @@ mod tests {
         assert_eq!(text, "password");
         assert_eq!(buffers.waiting.lock().len(), 1);
         assert!(!buffers.needs_close(), "the next read uses another buffer");
-        buffers.set_room(MIN_READ);
+        buffers.end_read(std::ptr::null(), MIN_READ);
         assert!(buffers.needs_close());
         buffers.wipe();
         assert!(buffers.has_secrets(), "the buffer is in use");
@@ -282,16 +293,32 @@ mod tests {
     fn parts_without_known_secret_wait_while_the_connection_reads_into_their_buffer() {
         let (rest, part) = buffer(8);
         let buffers = UsedBuffers::default();
-        buffers.set_room(MIN_READ);
+        let end = rest.as_ptr();
+        buffers.end_read(end, MIN_READ);
 
         buffers.wipe_later(part);
-        buffers.wipe();
+        buffers.begin_read(end);
 
         assert_eq!(buffers.waiting.lock().len(), 1);
-        assert!(!buffers.needs_close());
+        assert!(!buffers.needs_close(), "whether one was in it is not known");
         drop(rest);
-        buffers.wipe();
+        buffers.begin_read(end);
         assert!(buffers.waiting.lock().is_empty());
+    }
+
+    #[test]
+    fn parts_of_an_old_buffer_do_not_keep_it() {
+        let (mut rest, first) = buffer(8);
+        let buffers = UsedBuffers::default();
+        buffers.end_read(rest.as_ptr(), 1 << 20);
+        buffers.wipe_later(first);
+        buffers.wipe_later(rest.split_to(5).freeze());
+        drop(rest);
+
+        let (other, _) = buffer(0);
+        buffers.begin_read(other.as_ptr());
+
+        assert!(buffers.waiting.lock().is_empty(), "though much room is left in it");
     }
 
     #[test]

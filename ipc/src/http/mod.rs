@@ -145,15 +145,19 @@ impl RefusedRequest {
     /// connection ends if the body continues.
     pub(crate) async fn wiped(self, buffers: &UsedBuffers) -> Answer {
         let Self { mut answer, mut body } = self;
-        let mut length = 0;
-        while let Some(piece) = arrived_piece(&mut body).await {
-            length += piece.len();
-            buffers.wipe_later(piece);
-            if length >= ALWAYS_WIPED {
-                break;
+        let (mut length, mut has_ended) = (0, false);
+        while length < ALWAYS_WIPED && !has_ended {
+            match arrived_piece(&mut body).await {
+                Poll::Ready(Some(piece)) => {
+                    length += piece.len();
+                    buffers.wipe_later(piece);
+                    has_ended = body.is_end_stream();
+                }
+                Poll::Ready(None) => has_ended = true,
+                Poll::Pending => break,
             }
         }
-        if !body.is_end_stream() || buffers.needs_close() {
+        if !has_ended || buffers.needs_close() {
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         answer
@@ -231,7 +235,7 @@ impl<S: RpcService> Port<S> {
     }
 
     /// Reads the body and answers it. `stream` is the request's connection.
-    pub(crate) async fn finish(&self, call: Call, conversation: &Conversation, stream: &TcpStream) -> Answer {
+    pub(crate) async fn finish(&self, call: Call, conversation: &Arc<Conversation>, stream: &TcpStream) -> Answer {
         match &self.http {
             Some(side) => side.finish(call, conversation, stream).await,
             None => status_only(StatusCode::NOT_FOUND),
@@ -351,11 +355,11 @@ impl<S: RpcService> HttpSide<S> {
         }
     }
 
-    async fn finish(&self, call: Call, conversation: &Conversation, stream: &TcpStream) -> Answer {
+    async fn finish(&self, call: Call, conversation: &Arc<Conversation>, stream: &TcpStream) -> Answer {
         let begun = conversation.request_begins();
         let Call { body, headers, admitted: Admitted { exposure, origin, takes_gzip, cors } } = call;
         let (buffers, is_whole) = (&conversation.used_buffers, AtomicBool::new(false));
-        let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, buffers, &is_whole)));
+        let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, conversation, &is_whole)));
         let mut disconnect = Disconnect::of(stream);
         let answered = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
@@ -390,8 +394,9 @@ impl<S: RpcService> HttpSide<S> {
         body: Incoming,
         headers: HeaderMap,
         (exposure, origin): (Exposure, Origin),
-        (begun, buffers, is_whole): (Instant, &UsedBuffers, &AtomicBool),
+        (begun, conversation, is_whole): (Instant, &Arc<Conversation>, &AtomicBool),
     ) -> Answer {
+        let buffers = &conversation.used_buffers;
         // The call's deadline is a second after the answer 503, so that the client always sees the 503.
         let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
             Some(deadline) => CallContext::with_deadline(deadline),
@@ -405,7 +410,7 @@ impl<S: RpcService> HttpSide<S> {
             // The client has disconnected: this is not sent.
             Err(BodyError::Broken) => return status_only(StatusCode::BAD_REQUEST),
             Err(BodyError::TooMuch(refused)) => {
-                throw_away(body, self.limits.body_bytes);
+                throw_away(body, self.limits.body_bytes, Arc::clone(conversation));
                 return out_of_memory(refused);
             }
         };
@@ -505,23 +510,29 @@ impl Drop for UnfinishedBody<'_> {
     }
 }
 
-/// Reads and discards the rest of a body in the background, up to `max` bytes.
-fn throw_away(mut body: Incoming, max: usize) {
+/// Reads and discards the rest of a body in the background, up to `max` bytes. Its beginning may contain a secret.
+fn throw_away(mut body: Incoming, max: usize, conversation: Arc<Conversation>) {
     tokio::spawn(tokio::time::timeout(LINGER, async move {
-        let mut left = max;
-        while let (1.., Ok(Some(piece))) = (left, next_piece(&mut body).await) {
-            left = left.saturating_sub(piece.len());
+        let mut length = 0_usize;
+        while length < max
+            && let Ok(Some(piece)) = next_piece(&mut body).await
+        {
+            let before = length;
+            length += piece.len();
+            if before < ALWAYS_WIPED {
+                conversation.used_buffers.wipe_later(piece);
+            }
         }
     }));
 }
 
-/// The next piece of the body if it has arrived.
-async fn arrived_piece(body: &mut Incoming) -> Option<Bytes> {
+/// The next piece of the body, `None` at its end; pending if neither has arrived.
+async fn arrived_piece(body: &mut Incoming) -> Poll<Option<Bytes>> {
     let mut piece = pin!(next_piece(body));
     let mut was_requested = false;
     poll_fn(|context| match piece.as_mut().poll(context) {
-        Poll::Ready(piece) => Poll::Ready(piece.ok().flatten()),
-        Poll::Pending if was_requested => Poll::Ready(None),
+        Poll::Ready(piece) => Poll::Ready(piece.map_or(Poll::Pending, Poll::Ready)),
+        Poll::Pending if was_requested => Poll::Ready(Poll::Pending),
         Poll::Pending => {
             // hyper passes bytes of its buffer only after they have been requested, and polls this again when woken.
             was_requested = true;

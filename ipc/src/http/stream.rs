@@ -141,6 +141,11 @@ impl TimedStream {
     }
 }
 
+/// Address to which the next bytes are written.
+fn end_of(buffer: &ReadBuf<'_>) -> *const u8 {
+    buffer.filled().as_ptr_range().end
+}
+
 impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -149,7 +154,7 @@ impl AsyncRead for TimedStream {
     ) -> Poll<io::Result<()>> {
         self.note_progress();
         // By now hyper has allocated a new buffer if the last one has little room left.
-        self.conversation.used_buffers.wipe();
+        self.conversation.used_buffers.begin_read(end_of(buffer));
         if !self.is_answering() && self.conversation.used_buffers.has_secrets() {
             // Ends the connection, which drops the buffers.
             return Poll::Ready(Ok(()));
@@ -159,7 +164,7 @@ impl AsyncRead for TimedStream {
             Poll::Pending => self.poll_time_limits(context),
             ready => {
                 self.meter.receive(buffer.filled().len() - before);
-                self.conversation.used_buffers.set_room(buffer.remaining());
+                self.conversation.used_buffers.end_read(end_of(buffer), buffer.remaining());
                 self.has_moved = true;
                 self.is_in_head |= !self.is_answering();
                 ready

@@ -367,7 +367,8 @@ async fn stopping_waits_for_calls_only_within_its_grace() {
     assert!(!servers.stop(Duration::from_millis(50)).await);
     assert!(context.is_cancelled());
     let answer = stuck.await.unwrap().unwrap();
-    let expected = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32000,\"message\":\"the node is stopping\"}}\n";
+    let expected =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32000,\"message\":\"the server is stopping\"}}\n";
     assert_eq!((answer.status, answer.text().as_str()), (200, expected));
     assert_eq!(answer.header("connection"), Some("close"));
 }
@@ -396,7 +397,7 @@ async fn a_batch_that_outlives_the_stop_answers_its_finished_calls_and_fails_the
 
     assert!(begun.elapsed() < Duration::from_secs(5) && context.is_cancelled());
     let failed = |id| {
-        let error = r#""error":{"code":-32000,"message":"the node is stopping"}"#;
+        let error = r#""error":{"code":-32000,"message":"the server is stopping"}"#;
         format!(r#"{{"jsonrpc":"2.0","id":{id},{error}}}"#)
     };
     let done = r#"{"jsonrpc":"2.0","id":1,"result":[]}"#;
@@ -476,6 +477,22 @@ async fn methods_that_are_not_served_are_refused() {
         let answer = Client::connect(address).await.request(method, "/", &json, Some(call)).await;
         assert_eq!(answer.status, 200, "{method}");
     }
+}
+
+#[tokio::test]
+async fn a_refused_request_with_a_whole_body_leaves_the_connection_open() {
+    let (_servers, address, _) = start(with_limits(HTTP)).await;
+    let mut client = Client::connect(address).await;
+    let chunked = [("Transfer-Encoding", "chunked")];
+    for (headers, body) in [(&[][..], "{}"), (&chunked, "2\r\n{}\r\n0\r\n\r\n")] {
+        let refused = client.request("PUT", "/", headers, Some(body.as_bytes())).await;
+        assert_eq!((refused.status, refused.header("connection")), (405, None), "{body}");
+        assert_eq!(client.post(&[], r#"{"id":1,"method":"test_echo"}"#).await.status, 200, "{body}");
+    }
+
+    let refused = client.request("PUT", "/", &chunked, Some(b"2\r\n{}\r\n")).await;
+
+    assert_eq!((refused.status, refused.header("connection")), (405, Some("close")), "the body continues");
 }
 
 #[tokio::test]

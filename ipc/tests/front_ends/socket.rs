@@ -248,7 +248,7 @@ async fn calls_that_outlive_the_stop_are_cancelled_and_answered_with_an_error() 
     assert!(begun.elapsed() < Duration::from_secs(5));
     assert!(service.begun.lock().unwrap().iter().all(CallContext::is_cancelled));
     let failed = |id| {
-        let error = r#""error":{"code":-32000,"message":"the node is stopping"}"#;
+        let error = r#""error":{"code":-32000,"message":"the server is stopping"}"#;
         format!(r#"{{"jsonrpc":"2.0","id":"{id}",{error}}}"#)
     };
     let mut answers = [client.receive().await.unwrap(), client.receive().await.unwrap()];

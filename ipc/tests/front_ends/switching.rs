@@ -82,7 +82,7 @@ async fn a_call_that_outlives_the_grace_is_cut_and_cancelled() {
 
     assert!(servers.close_websocket(Duration::from_millis(20)).await);
 
-    assert!(client.receive().await.unwrap().contains("the node is stopping"));
+    assert!(client.receive().await.unwrap().contains("the server is stopping"));
     assert_eq!((client.receive().await, client.close_code), (None, Some(1001)));
     until(|| context.is_cancelled()).await;
 }

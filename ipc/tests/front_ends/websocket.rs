@@ -296,7 +296,11 @@ async fn a_call_that_outlives_the_stop_is_cancelled_and_its_client_gets_an_error
 
     assert!(context.is_cancelled());
     assert!(
-        client.receive().await.unwrap().contains(r#""id":1,"error":{"code":-32000,"message":"the node is stopping"}"#)
+        client
+            .receive()
+            .await
+            .unwrap()
+            .contains(r#""id":1,"error":{"code":-32000,"message":"the server is stopping"}"#)
     );
     assert_eq!((client.receive().await, client.close_code), (None, Some(1001)));
 }
