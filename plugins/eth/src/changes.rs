@@ -7,9 +7,9 @@ use tenon_sdk::prelude::*;
 
 use crate::{EthContext, criteria::Criteria, dialect::Dialect};
 
-/// Maximum number of blocks in one poll; the rest comes with the next poll. Bounds the work of a poll after a long
-/// pause.
-const MAX_BLOCKS: u64 = 1024;
+/// Maximum number of added blocks in one query. A filter's next poll continues after them, a subscription queries again
+/// ([`is_end`]). Bounds the work of a poll after a long pause.
+pub(crate) const MAX_BLOCKS: usize = 1024;
 /// Minimum number of blocks for which one range query replaces a query per block.
 const RANGE_QUERY_FROM: usize = 4;
 
@@ -18,7 +18,7 @@ const RANGE_QUERY_FROM: usize = 4;
 /// A block that the node no longer has (its head was moved back below it, or it was pruned) cannot be compared with
 /// anything: the watcher then restarts from the head, because an error would stop it permanently.
 pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(ChainChanges, B256), Failure> {
-    let changes = match context.call(GetChainChanges { since, limit: MAX_BLOCKS }).await {
+    let changes = match context.call(GetChainChanges { since, limit: MAX_BLOCKS as u64 }).await {
         Ok(changes) => changes,
         Err(failure) if context.call(GetHeader { block: BlockId::hash(since) }).await?.is_some() => {
             return Err(failure);
@@ -35,6 +35,11 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
         (None, None) => since,
     };
     Ok((changes, seen))
+}
+
+/// Whether these changes reach the head.
+pub(crate) const fn is_end(changes: &ChainChanges) -> bool {
+    changes.added.len() < MAX_BLOCKS
 }
 
 /// The added blocks to announce as heads. On native chains, only blocks above the height of the replaced branch. There

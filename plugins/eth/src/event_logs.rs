@@ -49,17 +49,22 @@ struct Memory {
 impl FeedItem for EventLogs {
     type Event = LogsChanged;
 
-    fn read(host: &Host, dialect: &'static Dialect, event: LogsChanged) -> Result<Self, Failure> {
-        let used = Self::bytes_of(&event.logs);
-        let held = host.hold(0, used)?;
+    fn bytes_of(event: &LogsChanged) -> usize {
+        let place = size_of::<LocatedLog>() + size_of::<OnceLock<Arc<[u8]>>>() + KEYS * size_of::<u32>();
+        // Data is allocated with a reference count.
+        let heap = |log: &LocatedLog| log.log.topics.capacity() * size_of::<B256>() + log.log.data.len() + 64;
+        event.logs.iter().map(|log| place + heap(log)).sum()
+    }
+
+    fn new(dialect: &'static Dialect, event: LogsChanged, memory: HeldMemory) -> Self {
         let mut logs = Arc::unwrap_or_clone(event.logs);
         let mut blocks: Vec<(B256, bool)> = logs.iter().map(|log| (log.block_hash, log.removed)).collect();
         blocks.dedup();
         blocks.shrink_to_fit();
         sort_removed(dialect, &mut logs);
         let texts = std::iter::repeat_with(OnceLock::new).take(logs.len()).collect();
-        let memory = Mutex::new(Memory { held, used });
-        Ok(Self { dialect, logs, blocks, orders: Default::default(), texts, memory })
+        let memory = Mutex::new(Memory { used: memory.bytes(), held: memory });
+        Self { dialect, logs, blocks, orders: Default::default(), texts, memory }
     }
 
     fn bytes(&self) -> usize {
@@ -68,14 +73,6 @@ impl FeedItem for EventLogs {
 }
 
 impl EventLogs {
-    /// Memory of an accepted event's logs, without their texts.
-    fn bytes_of(logs: &[LocatedLog]) -> usize {
-        let place = size_of::<LocatedLog>() + size_of::<OnceLock<Arc<[u8]>>>() + KEYS * size_of::<u32>();
-        // Data is allocated with a reference count.
-        let heap = |log: &LocatedLog| log.log.topics.capacity() * size_of::<B256>() + log.log.data.len() + 64;
-        logs.iter().map(|log| place + heap(log)).sum()
-    }
-
     /// Its blocks, in the order of the event: hash, and whether the block left the chain.
     pub(crate) fn blocks(&self) -> &[(B256, bool)] {
         &self.blocks
@@ -251,7 +248,9 @@ mod tests {
     }
 
     fn event(node: &FakeHost, dialect: &'static Dialect, logs: Vec<LocatedLog>) -> Arc<EventLogs> {
-        Arc::new(EventLogs::read(&node.host(), dialect, LogsChanged { logs: logs.into() }).unwrap())
+        let event = LogsChanged { logs: logs.into() };
+        let memory = node.host().hold(0, EventLogs::bytes_of(&event)).unwrap();
+        Arc::new(EventLogs::new(dialect, event, memory))
     }
 
     fn criteria(addresses: &[u8], topics: &[&[u8]]) -> Criteria {
@@ -339,13 +338,10 @@ mod tests {
     }
 
     #[test]
-    fn without_memory_an_event_is_refused_and_a_text_is_not_kept() {
+    fn without_memory_a_text_is_not_kept() {
         let node = FakeHost::new();
         let logs: Vec<LocatedLog> = (0..10).map(log).collect();
-        let size = EventLogs::bytes_of(&logs);
-        let starved = node.clone().with_memory(size - 1);
-        let refused = EventLogs::read(&starved.host(), &Dialect::ETHEREUM, LogsChanged { logs: logs.clone().into() });
-        assert_eq!(refused.err().map(|failure| failure.code), Some(FailureCode::LIMIT_EXCEEDED));
+        let size = EventLogs::bytes_of(&LogsChanged { logs: logs.clone().into() });
         let _bounded = node.clone().with_memory(size + 10);
 
         let event = event(&node, &Dialect::ETHEREUM, logs);

@@ -18,17 +18,20 @@ use crate::dialect::Dialect;
 
 /// Maximum number of events kept for subscriptions that have not read them.
 const MAX_KEPT: usize = 256;
-/// Maximum bytes of kept events. The newest event is kept even if it is larger.
-const MAX_KEPT_BYTES: usize = 48 << 20;
+/// Maximum bytes of kept events. The newest event is kept even if it is larger. The three feeds together stay below the
+/// default share of a client (128 MiB).
+const MAX_KEPT_BYTES: usize = 32 << 20;
 
 /// An event as all subscriptions share it.
 pub(crate) trait FeedItem: Send + Sync + Sized {
     /// The node's event.
     type Event: Event;
 
-    /// Accepts an event, if the node has the memory for it. The memory counts as the plugin's own, because every client
-    /// may need it.
-    fn read(host: &Host, dialect: &'static Dialect, event: Self::Event) -> Result<Self, Failure>;
+    /// The memory in bytes that an event needs.
+    fn bytes_of(event: &Self::Event) -> usize;
+
+    /// Accepts an event, with a reservation for its memory.
+    fn new(dialect: &'static Dialect, event: Self::Event, memory: HeldMemory) -> Self;
 
     /// Its memory in bytes.
     fn bytes(&self) -> usize;
@@ -140,7 +143,7 @@ impl<T: FeedItem> Feed<T> {
         let position = taking.events.as_ref().and_then(Events::position);
         match outcome {
             Ok(Some(Delivery::Event(event))) => {
-                let delivery = self.read(event);
+                let delivery = self.accept(event);
                 self.state().store(delivery, position);
             }
             Ok(Some(Delivery::Missed(missed))) => self.state().store(Delivery::Missed(missed), None),
@@ -154,11 +157,17 @@ impl<T: FeedItem> Feed<T> {
         AcceptOutcome::One
     }
 
-    /// An event for which the node has no memory counts as missed: each subscription then queries what it needs.
-    fn read(&self, event: T::Event) -> Delivery<Arc<T>> {
-        match T::read(&self.host, self.dialect, event) {
-            Ok(event) => Delivery::Event(Arc::new(event)),
-            Err(_) => Delivery::Missed(1),
+    /// Accepts an event. Its memory counts as the plugin's own, because every client may need it. If the node has none, the
+    /// oldest events are dropped, so that only listeners that are behind miss any. If that does not suffice, the event
+    /// counts as missed.
+    fn accept(&self, event: T::Event) -> Delivery<Arc<T>> {
+        let bytes = T::bytes_of(&event);
+        loop {
+            match self.host.hold(0, bytes) {
+                Ok(memory) => return Delivery::Event(Arc::new(T::new(self.dialect, event, memory))),
+                Err(_) if self.state().drop_oldest() => {}
+                Err(_) => return Delivery::Missed(1),
+            }
         }
     }
 }
@@ -207,9 +216,16 @@ impl<T: FeedItem> State<T> {
         self.unread.push_back(UnreadDelivery { delivery, position, pending_listeners: self.listeners });
         let mut bytes: usize = self.unread.iter().map(UnreadDelivery::bytes).sum();
         while self.unread.len() > MAX_KEPT || (bytes > MAX_KEPT_BYTES && self.unread.len() > 1) {
-            bytes -= self.unread.pop_front().map_or(0, |oldest| oldest.bytes());
-            self.first += 1;
+            bytes -= self.unread.front().map_or(0, UnreadDelivery::bytes);
+            self.drop_oldest();
         }
+    }
+
+    /// Drops the oldest event; false if there is none.
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = self.unread.pop_front();
+        self.first += u64::from(oldest.is_some());
+        oldest.is_some()
     }
 
     /// The event with this number and its position, or the count of events dropped since, and the number of the event
@@ -237,8 +253,7 @@ impl<T: FeedItem> State<T> {
 
     fn drop_taken(&mut self) {
         while self.unread.front().is_some_and(|oldest| oldest.pending_listeners == 0) {
-            self.unread.pop_front();
-            self.first += 1;
+            self.drop_oldest();
         }
     }
 }
@@ -497,6 +512,21 @@ mod tests {
         assert_eq!(kept(&eth), Some(MAX_KEPT));
 
         assert_eq!(data(&mut slow).len(), count);
+    }
+
+    #[test]
+    fn missed_logs_are_found_behind_more_blocks_than_one_query_returns() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let mut opened = subscribe(&eth, &format!(r#"{{"topics":["{}"]}}"#, B256::with_last_byte(3)));
+        for _ in 0..1_100 {
+            chain.add(TestBlock::new());
+        }
+        chain.memory(300_000);
+
+        chain.add(block(4).log(CONTRACT, &[], &[0; 400_000]));
+
+        assert_eq!(data(&mut opened), ["0x03"], "the event found no memory");
     }
 
     #[test]

@@ -82,9 +82,12 @@ pub(crate) struct SharedEvent<E> {
 impl<E: AnnouncedEvent> FeedItem for SharedEvent<E> {
     type Event = E;
 
-    fn read(host: &Host, dialect: &'static Dialect, event: E) -> Result<Self, Failure> {
-        let memory = host.hold(0, size_of::<Self>() + event.heap_bytes())?;
-        Ok(Self { event, profile: dialect.profile, text: OnceLock::new(), memory: Mutex::new(memory) })
+    fn bytes_of(event: &E) -> usize {
+        size_of::<Self>() + event.heap_bytes()
+    }
+
+    fn new(dialect: &'static Dialect, event: E, memory: HeldMemory) -> Self {
+        Self { event, profile: dialect.profile, text: OnceLock::new(), memory: Mutex::new(memory) }
     }
 
     fn bytes(&self) -> usize {
@@ -203,6 +206,21 @@ mod tests {
 
         assert_eq!(hashes.items(), [Ok(format!("\"{}\"", B256::repeat_byte(7)))]);
         assert!(chain.held(0) < INPUT + 2_000, "the event without its text");
+    }
+
+    #[test]
+    fn without_memory_for_more_events_only_subscriptions_that_are_behind_miss_any() {
+        let chain = Chain::new();
+        let eth = chain.start::<Eth>("{}").expect("it starts");
+        let [mut fast, mut slow] = [(); 2].map(|()| subscribe(&eth, "[]", "newPendingTransactions"));
+        chain.memory(3 * INPUT);
+
+        for number in 1..=10 {
+            chain.announce_pending(&transaction(number));
+            assert_eq!(fast.items().len(), 1, "transaction {number}");
+        }
+
+        assert_eq!(slow.items().len(), 2, "the newest, which fit");
     }
 
     #[test]

@@ -3,12 +3,7 @@
 //! An event stream counts the events that a slow client missed. The chain subscriptions then query the changes since
 //! the last block that they announced, so that a slow client gets everything late.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    future::poll_fn,
-    sync::Arc,
-    task::Poll,
-};
+use std::{collections::VecDeque, future::poll_fn, sync::Arc, task::Poll};
 
 use tenon_sdk::{
     prelude::*,
@@ -18,34 +13,38 @@ use tenon_sdk::{
 use crate::{
     EthContext,
     chain::write_sync_status,
-    changes::{SentLogs, chain_changes, heads_among, log_changes, logs_bytes},
+    changes::{MAX_BLOCKS, SentLogs, chain_changes, heads_among, is_end, log_changes, logs_bytes},
     criteria::{Criteria, LastingCriteria},
     dialect::Dialect,
     event_logs::{EventLogs, Search, Step},
     feed::Feed,
 };
 
-/// Memory of a block in [`CaughtUp`], whose set may be half empty, and in the list of changes.
-const CAUGHT_UP_BLOCK_BYTES: usize = 2 * (size_of::<(B256, bool)>() + 1) + size_of::<(BlockNumber, B256)>();
+/// Memory of a block in [`CaughtUp`], whose queue may be half empty, and in the list of changes.
+const CAUGHT_UP_BLOCK_BYTES: usize = 2 * size_of::<(B256, bool)>() + size_of::<(BlockNumber, B256)>();
 
-/// Blocks announced while catching up. Their events may still arrive and must not be announced again.
+/// The newest blocks announced while catching up. Their events may still arrive and must not be announced again. They are
+/// fewer than that: the bus and the feed keep 256 events each.
 struct CaughtUp {
-    /// Hash, and whether the block left the chain.
-    blocks: HashSet<(B256, bool)>,
+    /// Hash, and whether the block left the chain; at most [`MAX_BLOCKS`].
+    blocks: VecDeque<(B256, bool)>,
     memory: HeldMemory,
 }
 
 impl CaughtUp {
     fn new(context: &EthContext) -> Result<Self, Failure> {
-        Ok(Self { blocks: HashSet::new(), memory: context.hold(0)? })
+        Ok(Self { blocks: VecDeque::new(), memory: context.hold(0)? })
     }
 
     /// Adds the blocks that are about to be announced. Fails if the client has no memory left for them.
     fn remember(&mut self, changes: &ChainChanges) -> Result<(), Failure> {
-        let count = self.blocks.len() + changes.removed.len() + changes.added.len();
-        self.memory.resize(count * CAUGHT_UP_BLOCK_BYTES)?;
-        self.blocks.extend(changes.removed.iter().map(|(_, hash)| (*hash, true)));
-        self.blocks.extend(changes.added.iter().map(|(_, hash)| (*hash, false)));
+        let removed = changes.removed.iter().map(|(_, hash)| (*hash, true));
+        let new = removed.chain(changes.added.iter().map(|(_, hash)| (*hash, false)));
+        let count = changes.removed.len() + changes.added.len();
+        let kept = self.blocks.len().min(MAX_BLOCKS.saturating_sub(count));
+        self.memory.resize((kept + count) * CAUGHT_UP_BLOCK_BYTES)?;
+        self.blocks.drain(..self.blocks.len() - kept);
+        self.blocks.extend(new.skip(count.saturating_sub(MAX_BLOCKS)));
         Ok(())
     }
 
@@ -62,7 +61,7 @@ impl CaughtUp {
         }
         let announced = self.blocks.contains(&(hash, removed));
         if !announced {
-            self.blocks = HashSet::new();
+            self.blocks = VecDeque::new();
             // Less memory is never refused.
             let _ = self.memory.resize(0);
         }
@@ -86,7 +85,7 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
                     head.text().send_to(&sink).await?;
                 }
             }
-            Delivery::Missed(_) => {
+            Delivery::Missed(_) => loop {
                 let (changes, seen) = chain_changes(&context, last).await?;
                 caught_up.remember(&changes)?;
                 for (_, hash) in heads_among(dialect, &changes) {
@@ -98,7 +97,10 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
                     }
                 }
                 last = seen;
-            }
+                if is_end(&changes) {
+                    break;
+                }
+            },
         }
     }
     Ok(())
@@ -132,7 +134,7 @@ pub(crate) async fn logs(
                 }
                 send_wanted(&sink, &event, &criteria, &announced, &mut delivered).await?;
             }
-            Delivery::Missed(_) => {
+            Delivery::Missed(_) => loop {
                 let (changes, seen) = chain_changes(&context, last).await?;
                 caught_up.remember(&changes)?;
                 let logs = log_changes(&context, &changes, &criteria, &delivered).await?;
@@ -144,7 +146,10 @@ pub(crate) async fn logs(
                     delivered.note([log]);
                 }
                 last = seen;
-            }
+                if is_end(&changes) {
+                    break;
+                }
+            },
         }
     }
     Ok(())
@@ -212,8 +217,8 @@ async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) -> Result<(),
     sink.send_written(json).await
 }
 
-/// Hashes, or whole transactions if `full`. Missed transactions are still in the pool for a slow client to query, so
-/// nothing is repeated.
+/// Hashes, or whole transactions if `full`. A client that is behind can query the pool for the transactions that it missed,
+/// so nothing is repeated.
 pub(crate) async fn new_pending_transactions(
     context: EthContext,
     sink: Sink,
