@@ -27,9 +27,12 @@ const STEP: usize = 64 << 10;
 
 /// Ordered pieces of an answer, passed to hyper together. Passed one by one, each piece of an answer that fills hyper's
 /// buffer would cost a write, a packet and a wake of the client. The last piece has only two bytes.
+///
+/// Small, because hyper moves it several times for each answer.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
-    bytes: [Bytes; 3],
+    first: Bytes,
+    rest: Option<Box<[Bytes; 2]>>,
     /// Reservation of a large answer until it is written: hyper drops the pieces then.
     _memory: Option<Reservation>,
     /// In the last pieces of an answer: marks the answer as unwritten until then.
@@ -38,31 +41,39 @@ pub(crate) struct Pieces {
 
 impl Pieces {
     fn one(piece: Bytes) -> Self {
-        Self { bytes: [piece, Bytes::new(), Bytes::new()], ..Self::default() }
+        Self { first: piece, ..Self::default() }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Bytes> {
+        std::iter::once(&self.first).chain(self.rest.iter().flat_map(|rest| rest.iter()))
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Bytes> {
+        std::iter::once(&mut self.first).chain(self.rest.iter_mut().flat_map(|rest| rest.iter_mut()))
     }
 
     fn next(&mut self) -> Option<&mut Bytes> {
-        self.bytes.iter_mut().find(|piece| !piece.is_empty())
+        self.all_mut().find(|piece| !piece.is_empty())
     }
 }
 
 impl Buf for Pieces {
     fn remaining(&self) -> usize {
-        self.bytes.iter().map(Bytes::len).sum()
+        self.first.len() + self.rest.as_ref().map_or(0, |rest| rest.iter().map(Bytes::len).sum())
     }
 
     fn chunk(&self) -> &[u8] {
-        self.bytes.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| piece)
+        self.all().find(|piece| !piece.is_empty()).map_or(&[], |piece| piece)
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let pieces = self.bytes.iter().filter(|piece| !piece.is_empty());
+        let pieces = self.all().filter(|piece| !piece.is_empty());
         slices.iter_mut().zip(pieces).map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
     }
 
     fn advance(&mut self, count: usize) {
         let mut left = count;
-        for piece in &mut self.bytes {
+        for piece in self.all_mut() {
             let step = left.min(piece.len());
             piece.advance(step);
             left -= step;
@@ -92,9 +103,7 @@ impl AnswerBody {
     /// A body with the pieces of a reply.
     pub(crate) fn reply(reply: Reply) -> Self {
         let Reply { first, rest, memory } = reply;
-        let [second, third] = rest.map_or_else(Default::default, |rest| *rest);
-        let pieces = Pieces { bytes: [first, second, third], _memory: memory, unwritten: None };
-        Self { pieces, compressor: None }
+        Self { pieces: Pieces { first, rest, _memory: memory, unwritten: None }, compressor: None }
     }
 
     /// Keeps `answer` until the whole body is written. An empty body is dropped with its head.
@@ -109,7 +118,8 @@ impl AnswerBody {
     /// Compresses the body with gzip.
     pub(crate) fn into_gzip(mut self) -> Self {
         if self.length() <= STORE_UP_TO {
-            return Self::text(stored_gzip(&self.pieces.bytes.concat()));
+            let text: Vec<u8> = self.pieces.all().flatten().copied().collect();
+            return Self::text(stored_gzip(&text));
         }
         self.compressor = Some(Box::new(GzEncoder::new(Vec::with_capacity(STEP / 2), Compression::fast())));
         self
@@ -190,7 +200,7 @@ mod tests {
             while let Poll::Ready(Some(Ok(frame))) =
                 Pin::new(&mut body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()))
             {
-                sent.extend_from_slice(&frame.into_data().unwrap().bytes.concat());
+                sent.extend(frame.into_data().unwrap().all().flatten());
             }
             let mut read = Vec::new();
 
@@ -204,8 +214,8 @@ mod tests {
     #[test]
     fn pieces_are_sent_together_and_from_any_place_on() {
         let whole = b"head and body!";
-        let bytes = || [&whole[..5], b"", &whole[5..]].map(Bytes::from_static);
-        let pieces = || Pieces { bytes: bytes(), ..Pieces::default() };
+        let rest = || Box::new([&b""[..], &whole[5..]].map(Bytes::from_static));
+        let pieces = || Pieces { first: Bytes::from_static(&whole[..5]), rest: Some(rest()), ..Pieces::default() };
         for sent in 0..=whole.len() {
             let mut pieces = pieces();
             pieces.advance(sent);
