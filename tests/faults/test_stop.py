@@ -17,6 +17,7 @@ import pytest
 import wire
 from figures import tell
 from tenon_node import BINARY, ROOT, Node, folder
+from test_memory import metrics
 
 ACCOUNT = "0x" + "11" * 20
 #: Its key takes far longer to derive than a stop may take.
@@ -45,6 +46,10 @@ HANGS = {
     "while loaded, waiting": (LOADING, "for (;;) pause();"),
     "in its start, waiting": (ENTRY, "for (;;) pause();"),
 }
+#: Name of a thread that hangs in a plugin. A plugin may name its thread, but not create a file, in a process of its own.
+HANGING = "hanging"
+#: Name of a thread that derives a key.
+DERIVING = "key derivation"
 
 
 def write_secret(path, text):
@@ -68,7 +73,8 @@ def hanging_plugin(path, where):
     if compiler is None:
         pytest.skip("the plugin of the test is written in C")
     example = (ROOT / "plugins" / "examples" / "c_hello" / "c_hello.c").read_text()
-    place, code = HANGS[where]
+    place, loop = HANGS[where]
+    code = f'prctl(PR_SET_NAME, "{HANGING}"); {loop}'
     if place == LOADING:
         example = f"{example}\n{LOADING}\n    {code}\n}}\n"
     else:
@@ -77,7 +83,7 @@ def hanging_plugin(path, where):
         example = f"{before}{place}{head}{{\n    {code}\n{body}"
     source, library = path / "hanging.c", library_of(path)
     library.parent.mkdir(mode=0o755)
-    source.write_text("#include <unistd.h>\n" + example)
+    source.write_text("#include <sys/prctl.h>\n#include <unistd.h>\n" + example)
     subprocess.run([compiler, "-w", "-shared", "-fPIC", "-I", ROOT / "plugins/sdk/include", "-o", library, source], check=True)
     return library
 
@@ -102,6 +108,22 @@ def wait_until(found, what, timeout=30):
     return value
 
 
+def thread_names(pid):
+    names = []
+    with contextlib.suppress(OSError):
+        for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/comm"):
+            names.append(thread.read_text().strip())
+    return names
+
+
+def wait_for_thread(name, process, log, library=None):
+    """Waits until a process has a thread of this name: the node, or with `library` a process that serves this library."""
+    processes = lambda: children(library) if library else [process.pid]
+    has_thread = lambda: any(name in thread_names(pid) for pid in processes())
+    wait_until(lambda: process.poll() is not None or has_thread(), f"no thread has the name {name}", 120)
+    assert process.poll() is None, (process.poll(), log.read_text()[-2000:])
+
+
 def ended(process, *signals):
     """Sends the signals, and returns the exit code and the seconds until the end."""
     begun = time.monotonic()
@@ -123,17 +145,14 @@ def children(library):
 
 @contextlib.contextmanager
 def starting_with(path, where, isolation):
-    """A node in whose start a plugin hangs, and its log."""
+    """A node in whose start a plugin has begun to hang, and its log."""
     library = hanging_plugin(path, where)
     settings = path / "tenon.toml"
     digest = hashlib.sha256(library.read_bytes()).hexdigest()
     settings.write_text(f'[plugins]\ntrusted = ["{digest}"]\n[plugins.hanging]\nisolation = "{isolation}"\n')
     settings.chmod(0o600)
     with starting(path, "--config", settings, "--plugins", library.parent) as (process, log):
-        if isolation == "process":
-            wait_until(lambda: children(library), "the plugin does not start")
-        time.sleep(2)
-        assert process.poll() is None, log.read_text()
+        wait_for_thread(HANGING, process, log, library if isolation == "process" else None)
         yield process, log
 
 
@@ -143,9 +162,7 @@ def test_a_stop_does_not_wait_for_a_key_derivation():
         with Node("dev", "--grace", "0s", datadir=path / "data") as node:
             with wire.UnixSocket(node) as connection:
                 connection.send_message(wire.request("personal_unlockAccount", ACCOUNT, "pw"))
-                threads = pathlib.Path(f"/proc/{node.process.pid}/task")
-                names = lambda: [name.read_text().strip() for name in threads.glob("*/comm")]
-                wait_until(lambda: any("key deriv" in name for name in names()), "no key is derived")
+                wait_for_thread(DERIVING, node.process, node.log_path)
                 code, took = ended(node.process, signal.SIGTERM)
             log = node.log_path.read_text()
         assert code == 0 and took < MAX_STOP, (code, took, log[-2000:])
@@ -163,7 +180,7 @@ def test_a_start_that_unlocks_a_key_ends_at_the_first_signal():
         write_secret(path / "password", "pw\n")
         for number in (signal.SIGTERM, signal.SIGINT):
             with starting(path, "--unlock", ACCOUNT, "--password", path / "password") as (process, log):
-                time.sleep(2)
+                wait_for_thread(DERIVING, process, log)
                 code, seconds = ended(process, number)
                 took.append(seconds)
                 assert code == 0 and seconds < MAX_STOP, (number, code, seconds, log.read_text()[-2000:])
@@ -193,21 +210,21 @@ def test_a_start_in_which_a_plugin_hangs_ends_at_the_first_signal(where, isolati
 def test_a_second_signal_ends_a_start_immediately(isolation):
     with folder() as path:
         with starting_with(path, "while loaded, computing", isolation) as (process, log):
-            process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
-            code, took = ended(process, signal.SIGINT)
+            # Without a pause, because the stop after the first signal can end within a second.
+            code, took = ended(process, signal.SIGTERM, signal.SIGINT)
             assert code == 130 and took < 2, (code, took, log.read_text()[-2000:])
     tell("process", f"a second signal while a plugin hangs ({isolation})", 1, f"130 after {took:.1f} s", "130 within 2 s")
 
 
 def test_a_second_signal_ends_a_node_immediately():
     endless = wire.request("eth_call", {"data": "0x5b600056"}, "latest")
-    with Node("dev", "--grace", "30s", "--rpc.gascap", "0", "--rpc.evmtimeout", "60s") as node:
+    options = ["--grace", "30s", "--rpc.gascap", "0", "--rpc.evmtimeout", "60s", "--metrics", "--metrics.port", "0"]
+    with Node("dev", *options) as node:
         with wire.Http(node) as connection:
             connection.send_message(endless)
-            time.sleep(0.5)
+            wait_until(lambda: metrics(node)['tenon_rpc_work_jobs{state="running"}'] > 0, "the call does not run")
             node.process.send_signal(signal.SIGTERM)
-            time.sleep(1)
+            wait_until(lambda: "stopping; a second signal" in node.log_path.read_text(), "the node does not stop")
             code, took = ended(node.process, signal.SIGTERM)
         log = node.log_path.read_text()
     assert code == 130 and took < 2, (code, took)
@@ -218,9 +235,8 @@ def test_a_second_signal_ends_a_node_immediately():
 def test_a_plugin_that_hangs_while_it_is_loaded_ends_with_a_killed_node():
     with folder() as path:
         library = hanging_plugin(path, "while loaded, computing")
-        with starting(path, "--plugins", library.parent) as (process, _):
-            wait_until(lambda: children(library), "the plugin does not start")
-            time.sleep(1)
+        with starting(path, "--plugins", library.parent) as (process, log):
+            wait_for_thread(HANGING, process, log, library)
             process.kill()
             process.wait()
         left = lambda: children(library)
