@@ -195,8 +195,8 @@ fn are_on_one_branch(
 /// Otherwise:
 ///
 /// - the last certificate of the chain that starts in the lower round;
-/// - of the other chain and the blocks before it, the earliest certificate whose round is not lower than that of the first
-///   certificate; if all are lower, the first certificate of that chain.
+/// - of the other chain's first certificate and those before it, the earliest one whose round is not lower than that of the
+///   certificate above; the first certificate of that chain if its own round is lower.
 fn conflicting_pair(
     committed: &CertificateChain,
     incoming: &CertificateChain,
