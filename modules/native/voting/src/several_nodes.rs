@@ -2,7 +2,8 @@
 //! are killed and restart with their stored state; a masternode votes and proposes twice. No two nodes ever commit
 //! different blocks; the chain continues once the disturbances end; double votes are proven.
 //!
-//! `TENON_SEED=<number>` repeats one network, `TENON_NETWORKS` is the number of networks of each kind.
+//! `TENON_SEED=<number>` repeats one network; `TENON_NETWORKS`, the number of networks of each kind, and `TENON_FIRST_SEED`
+//! try other ones (`network::seeds`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
@@ -15,13 +16,15 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use tenon_api::{BlockSigner, ChainReader, RecoveredBlock, SealAttributes, SealedHeader};
 use tenon_memory_chain::MemoryChain;
-use tenon_native_consensus::v2::testing::network::{EPOCH, GAP, Network, recovered};
+use tenon_native_consensus::v2::testing::network::{EPOCH, GAP, Network, recovered, seeds};
 use tenon_native_consensus::v2::{MasternodeKey, V2Engine, extra_of, seal};
 use tenon_native_consensus::{BlockInfo, SyncInfo, Timeout, Vote, VotingState, recover, vote_digest};
 
 use crate::forensics::ForensicProof;
 use crate::replica::{Action, Replica};
 
+/// Default number of networks of each kind.
+const NETWORKS: u64 = 2;
 /// Duration of the disturbances, and total duration, milliseconds.
 const FAULTY_TIME: u64 = 90_000;
 const END: u64 = 210_000;
@@ -445,11 +448,9 @@ fn is_ancestor(chain: &MemoryChain, ancestor: BlockInfo, header: &SealedHeader) 
 
 /// Simulates networks of one kind.
 fn play(count: u64, byzantine_nodes: usize) {
-    let networks = std::env::var("TENON_NETWORKS").map_or(2, |text| text.parse().unwrap());
-    let seeds: Vec<u64> = match std::env::var("TENON_SEED") {
-        Ok(seed) => vec![seed.parse().unwrap()],
-        Err(_) => (0..networks).map(|_| rand::random()).collect(),
-    };
+    let seeds = seeds(NETWORKS);
+    // Fewer networks may have no double vote.
+    let has_all = seeds.len() as u64 >= NETWORKS;
     let mut proven = 0;
     for seed in seeds {
         println!("TENON_SEED={seed}");
@@ -478,7 +479,8 @@ fn play(count: u64, byzantine_nodes: usize) {
             reports.len(),
         );
     }
-    assert_eq!(proven > 0, byzantine_nodes > 0, "{proven} proofs of {byzantine_nodes} byzantine nodes");
+    assert!(proven == 0 || byzantine_nodes > 0, "{proven} proofs without a byzantine node");
+    assert!(proven > 0 || byzantine_nodes == 0 || !has_all, "no proofs of {byzantine_nodes} byzantine nodes");
 }
 
 #[test]

@@ -27,6 +27,17 @@ use crate::{
     v2::{MasternodeKey, V2Engine, extra_of, seal},
 };
 
+/// The seeds of a test's networks: consecutive numbers from 1 on, so that every run of the tests is the same.
+/// `TENON_NETWORKS` sets their number instead of `count`, `TENON_FIRST_SEED` the first one; `TENON_SEED` is the only one.
+pub fn seeds(count: u64) -> Vec<u64> {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    if let Some(seed) = number("TENON_SEED") {
+        return vec![seed];
+    }
+    let first = number("TENON_FIRST_SEED").unwrap_or(1);
+    (first..first + number("TENON_NETWORKS").unwrap_or(count)).collect()
+}
+
 /// Length of an epoch.
 pub const EPOCH: u64 = 20;
 /// Distance from a gap block to the next epoch.
