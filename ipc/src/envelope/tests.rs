@@ -243,6 +243,11 @@ fn a_repaired_message_is_queried_for_secrets_too() {
     assert_eq!(*service.0.lock().unwrap(), ["personal_sign"; 2], "before and after the repair");
 }
 
+/// Records a large answer that is recent for as long as the test runs.
+fn record_for_an_hour(dispatcher: &Dispatcher<Echo>, client: ClientId) {
+    dispatcher.turns.large_answers.record(client, Instant::now() + Duration::from_secs(3_600));
+}
+
 /// A dispatcher, a client that has just had a large answer, and another client.
 async fn after_a_large_answer() -> (Dispatcher<Echo>, Caller, Caller) {
     let dispatcher = Dispatcher::new(Echo, LIMITS);
@@ -251,7 +256,10 @@ async fn after_a_large_answer() -> (Dispatcher<Echo>, Caller, Caller) {
         Caller::new(Exposure::all(), CallContext::new().with_origin(origin))
     });
     let large = format!(r#"{{"id":1,"method":"m","params":["{}"]}}"#, "x".repeat(LARGE_ANSWER));
+    let (begun, client) = (Instant::now(), greedy.context.origin().client);
     dispatcher.answer_text(large.as_bytes(), &greedy).await.unwrap();
+    assert!(dispatcher.turns.large_answers.has_recent(client, || begun));
+    record_for_an_hour(&dispatcher, client);
     (dispatcher, greedy, modest)
 }
 
@@ -304,8 +312,7 @@ impl Turnless {
         let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: share });
         let dispatcher = Dispatcher::new(Echo, LIMITS).with_memory(memory.clone());
         let client = Origin { client: ClientId::from_number(1), ..Origin::default() };
-        // Recent for as long as the test runs.
-        dispatcher.turns.large_answers.record(client.client, Instant::now() + Duration::from_secs(3_600));
+        record_for_an_hour(&dispatcher, client.client);
         let mut place = dispatcher.turns.at_rest(client.client);
         assert!(place.try_take());
         Self { dispatcher, memory, client, place }
