@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::B256;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::GenesisError;
@@ -68,13 +69,17 @@ impl<'a> ConfigText<'a> {
         serde_json::from_str(self.config).map_err(|error| self.wrong(&error))
     }
 
-    /// Checks that a member has the form of `T`, if the file has it.
+    /// Checks that a member has the form of `T`, if the file has it. Of equal names inside it, the last one counts.
     ///
     /// # Errors
     /// [`GenesisError::Config`] with the position of the first wrong value in the file.
     pub fn check_member<T: DeserializeOwned>(&self, member: &str) -> Result<(), GenesisError> {
         let Some(value) = self.members()?.remove(member) else { return Ok(()) };
         let Err(error) = serde_json::from_str::<T>(value.get()) else { return Ok(()) };
+        // The parser of `T` refuses equal names. A `Value` has only the last one, but no positions for errors.
+        if serde_json::from_str::<Value>(value.get()).and_then(serde_json::from_value::<T>).is_ok() {
+            return Ok(());
+        }
         let (line, column) = self.place_of_error(value.get(), &error);
         Err(GenesisError::Config { member: member.to_owned(), message: message_of(&error), line, column })
     }

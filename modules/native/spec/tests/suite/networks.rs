@@ -229,6 +229,20 @@ fn an_invalid_consensus_part_is_refused_by_name() {
     }
 }
 
+/// The reference, too, reads the last one.
+#[test]
+fn of_equal_names_in_the_consensus_part_the_last_one_counts() {
+    let genesis = read_genesis(
+        br#"{"config":{"chainId":5151,"XDPoS":{"epoch":60,"reward":1,"v2":{"allConfigs":{"0":{
+        "maxMasternodes":4,"minePeriod":1,"minePeriod":3,"certificateThreshold":0.667}}},"reward":2,"epoch":900}},
+        "difficulty":"0x1","gasLimit":"0x1","alloc":{}}"#,
+    )
+    .unwrap();
+
+    let consensus = &NativeSettings::of(&genesis.spec).unwrap().consensus;
+    assert_eq!((consensus.epoch, consensus.reward, consensus.at_round(0).mine_period), (900, 2, 3));
+}
+
 /// Ethereum's members and those of the family are read one after the other, but reported as one list.
 #[test]
 fn of_two_wrong_members_the_first_by_name_is_reported() {
