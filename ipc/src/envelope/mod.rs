@@ -225,29 +225,33 @@ impl<S: RpcService> Dispatcher<S> {
 
     /// The answer to a whole body. A body with secrets is wiped after use; if it shares the memory of a read buffer,
     /// `buffers` wipes it later.
-    pub(crate) async fn answer_body(&self, body: MessageText, buffers: &UsedBuffers, caller: &Caller) -> Option<Reply> {
+    pub(crate) async fn answer_body(
+        &self,
+        mut body: MessageText,
+        buffers: &UsedBuffers,
+        caller: &Caller,
+    ) -> Option<Reply> {
         let length = body.bytes.len();
-        let mut answering = pin!(self.answer_unread(body, buffers, caller));
+        let mut answering = pin!(self.answer_unread(&mut body, buffers, caller));
         match first_poll_of_message(length, answering.as_mut()).await {
             Poll::Ready(reply) => reply,
             Poll::Pending => answering.await,
         }
     }
 
-    async fn answer_unread(&self, body: MessageText, buffers: &UsedBuffers, caller: &Caller) -> Option<Reply> {
+    async fn answer_unread(&self, body: &mut MessageText, buffers: &UsedBuffers, caller: &Caller) -> Option<Reply> {
         let message = match self.parse(&body.bytes) {
             Parsed::Empty => return None,
             Parsed::Truncated | Parsed::Invalid(_) => {
                 // Whether it contains a secret is unknown.
-                buffers.wipe_later(body.bytes);
+                buffers.wipe_later(std::mem::take(&mut body.bytes));
                 return Some(Reply::failure_without_request(&failures::parse_error()));
             }
             Parsed::Message(message) => message,
         };
-        let MessageText { mut bytes, memory } = body;
-        if self.takes_secrets(&bytes, &message) {
-            bytes = buffers.take_secret(bytes);
-        }
+        let (bytes, memory) = (std::mem::take(&mut body.bytes), body.memory.take());
+        let takes_secrets = self.takes_secrets(&bytes, &message);
+        let bytes = if takes_secrets { buffers.take_secret(bytes) } else { bytes };
         self.answer(MessageText { bytes, memory }, &message, caller, None).await.reply
     }
 

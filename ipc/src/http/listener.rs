@@ -160,11 +160,12 @@ async fn serve<S: RpcService>(
         // request.
         let guard = talk.begin_request();
         let unwritten = talk.begin_answer();
-        let step = sides.begin(request, talk);
+        let mut step = sides.begin(request, talk);
         async move {
             let _guard = guard;
-            let mut answer = match step {
-                Step::Done(answer) => answer,
+            // Borrowed: each async function would keep a copy of what it takes by value, and hyper moves this future.
+            let mut answer = match &mut step {
+                Step::Done(answer) => std::mem::take(answer),
                 Step::Refuse(refused) => refused.wiped(&talk.used_buffers).await,
                 Step::Call(call) => sides.finish(call, talk, socket).await,
             };

@@ -143,11 +143,11 @@ pub(crate) struct RefusedRequest {
 impl RefusedRequest {
     /// Wipes the part of the body that has already arrived, up to [`ALWAYS_WIPED`] bytes, and returns the answer. The
     /// connection ends if the body continues.
-    pub(crate) async fn wiped(self, buffers: &UsedBuffers) -> Answer {
-        let Self { mut answer, mut body } = self;
+    pub(crate) async fn wiped(&mut self, buffers: &UsedBuffers) -> Answer {
+        let Self { answer, body } = self;
         let (mut length, mut has_ended) = (0, false);
         while length < ALWAYS_WIPED && !has_ended {
-            match arrived_piece(&mut body).await {
+            match arrived_piece(body).await {
                 Poll::Ready(Some(piece)) => {
                     length += piece.len();
                     buffers.wipe_later(piece);
@@ -160,13 +160,14 @@ impl RefusedRequest {
         if !has_ended || buffers.needs_close() {
             answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        answer
+        std::mem::take(answer)
     }
 }
 
 /// A request with a valid head.
 pub(crate) struct Call {
-    body: Incoming,
+    /// `None` when it is thrown away.
+    body: Option<Incoming>,
     /// The request's header map, emptied. The answer reuses it to save an allocation.
     headers: HeaderMap,
     admitted: Admitted,
@@ -208,7 +209,7 @@ impl<S: RpcService> Port<S> {
         };
         let mut headers = std::mem::take(request.headers_mut());
         headers.clear();
-        Step::Call(Call { body: request.into_body(), headers, admitted })
+        Step::Call(Call { body: Some(request.into_body()), headers, admitted })
     }
 
     fn check(&self, request: &mut Request<Incoming>, conversation: &Conversation) -> Verdict<Admitted> {
@@ -235,7 +236,7 @@ impl<S: RpcService> Port<S> {
     }
 
     /// Reads the body and answers it. `stream` is the request's connection.
-    pub(crate) async fn finish(&self, call: Call, conversation: &Arc<Conversation>, stream: &TcpStream) -> Answer {
+    pub(crate) async fn finish(&self, call: &mut Call, conversation: &Arc<Conversation>, stream: &TcpStream) -> Answer {
         match &self.http {
             Some(side) => side.finish(call, conversation, stream).await,
             None => status_only(StatusCode::NOT_FOUND),
@@ -355,11 +356,11 @@ impl<S: RpcService> HttpSide<S> {
         }
     }
 
-    async fn finish(&self, call: Call, conversation: &Arc<Conversation>, stream: &TcpStream) -> Answer {
+    async fn finish(&self, call: &mut Call, conversation: &Arc<Conversation>, stream: &TcpStream) -> Answer {
         let begun = conversation.request_begins();
-        let Call { body, headers, admitted: Admitted { exposure, origin, takes_gzip, cors } } = call;
+        let (takes_gzip, cors) = (call.admitted.takes_gzip, call.admitted.cors.take());
         let (buffers, is_whole) = (&conversation.used_buffers, AtomicBool::new(false));
-        let mut answering = pin!(self.answered(body, headers, (exposure, origin), (begun, conversation, &is_whole)));
+        let mut answering = pin!(self.answered(call, begun, conversation, &is_whole));
         let mut disconnect = Disconnect::of(stream);
         let answered = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Ok(answer)),
@@ -391,26 +392,26 @@ impl<S: RpcService> HttpSide<S> {
 
     async fn answered(
         &self,
-        body: Incoming,
-        headers: HeaderMap,
-        (exposure, origin): (Exposure, Origin),
-        (begun, conversation, is_whole): (Instant, &Arc<Conversation>, &AtomicBool),
+        call: &mut Call,
+        begun: Instant,
+        conversation: &Arc<Conversation>,
+        is_whole: &AtomicBool,
     ) -> Answer {
+        let Call { body, headers, admitted: Admitted { exposure, origin, .. } } = call;
         let buffers = &conversation.used_buffers;
         // The call's deadline is a second after the answer 503, so that the client always sees the 503.
         let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
             Some(deadline) => CallContext::with_deadline(deadline),
             None => CallContext::new(),
         };
-        let caller = self.dispatcher.caller_within(exposure, context.with_origin(origin));
+        let caller = self.dispatcher.caller_within(exposure.clone(), context.with_origin(*origin));
         let take = |bytes| self.dispatcher.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, bytes);
-        let mut body = body;
-        let text = match read_body(&mut body, self.limits.body_bytes, buffers, take).await {
+        let text = match read_body(body.as_mut(), self.limits.body_bytes, buffers, take).await {
             Ok(text) => text,
             // The client has disconnected: this is not sent.
             Err(BodyError::Broken) => return status_only(StatusCode::BAD_REQUEST),
             Err(BodyError::TooMuch(refused)) => {
-                throw_away(body, self.limits.body_bytes, Arc::clone(conversation));
+                throw_away(body.take(), self.limits.body_bytes, Arc::clone(conversation));
                 return out_of_memory(refused);
             }
         };
@@ -420,7 +421,7 @@ impl<S: RpcService> HttpSide<S> {
         let reply = self.dispatcher.answer_body(text, buffers, &caller).await;
         guard.disarm();
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
-        *answer.headers_mut() = headers;
+        *answer.headers_mut() = std::mem::take(headers);
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer
     }
@@ -444,7 +445,7 @@ enum BodyError {
 /// The body, cut at `max` bytes. `take` reserves memory for it as the body arrives; nothing is reserved for the
 /// announced length.
 async fn read_body(
-    body: &mut Incoming,
+    body: Option<&mut Incoming>,
     max: usize,
     buffers: &UsedBuffers,
     take: impl Fn(usize) -> Result<Reservation, OutOfMemory>,
@@ -455,9 +456,9 @@ async fn read_body(
         Some(held) => Reservation::resize(held, bytes),
         none => take(bytes).map(|taken| *none = Some(taken)),
     };
-    let Some(first) = next_piece(body).await? else {
-        return Ok(MessageText { bytes: Bytes::new(), memory: None });
-    };
+    let nothing = || Ok(MessageText { bytes: Bytes::new(), memory: None });
+    let Some(body) = body else { return nothing() };
+    let Some(first) = next_piece(body).await? else { return nothing() };
     if first.len() >= max || body.is_end_stream() {
         if let Err(refused) = hold(first.len()) {
             buffers.wipe_later(first);
@@ -511,7 +512,8 @@ impl Drop for UnfinishedBody<'_> {
 }
 
 /// Reads and discards the rest of a body in the background, up to `max` bytes. Its beginning may contain a secret.
-fn throw_away(mut body: Incoming, max: usize, conversation: Arc<Conversation>) {
+fn throw_away(body: Option<Incoming>, max: usize, conversation: Arc<Conversation>) {
+    let Some(mut body) = body else { return };
     tokio::spawn(tokio::time::timeout(LINGER, async move {
         let mut length = 0_usize;
         while length < max
