@@ -418,7 +418,7 @@ pub(crate) async fn linger(mut reader: impl AsyncRead + Unpin, mut buffer: Bytes
 /// turn, which the connection's own batches may need.
 async fn start_call<S: RpcService>(
     shared: &Arc<Shared<S>>,
-    text: MessageText,
+    mut text: MessageText,
     message: RawMessage,
     turn: &mut TaskTurn,
     spare: &mut SpareFuture<'static, ()>,
@@ -434,7 +434,7 @@ async fn start_call<S: RpcService>(
         async move {
             let caller = shared.dispatcher.caller(shared.exposure.now(), shared.origin);
             let guard = caller.context.cancel_on_drop();
-            let answer = shared.dispatcher.answer(text, &message, &caller, Some(&shared.subscriptions)).await;
+            let answer = shared.dispatcher.answer(&mut text, &message, &caller, Some(&shared.subscriptions)).await;
             guard.disarm();
             deliver(&shared, answer);
         }

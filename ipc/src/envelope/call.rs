@@ -33,24 +33,28 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
         let length = call.params_length();
-        let reserve = || self.reserve_for_call(length, kept, caller);
         // Large parameters are counted before the first poll, which decodes them.
-        let large = match length {
-            ..=UNCOUNTED_PARAMETERS => None,
-            _ => match reserve() {
-                Ok(memory) => Some(memory),
+        let mut memory = None;
+        if length > UNCOUNTED_PARAMETERS {
+            match self.reserve_for_call(length, kept, caller) {
+                Ok(reserved) => memory = Some(reserved),
                 Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
-            },
-        };
+            }
+        }
         let mut call = pin!(self.call_service(call, caller, subscriptions));
         // Most calls are done on their first poll: they reserve nothing, and no timer is created for them.
         if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
             return outcome;
         }
-        match large.map_or_else(reserve, Ok) {
-            Ok(memory) => self.finish_in_time(call, memory, caller).await,
-            Err(refused) => Outcome::Failed(failures::out_of_memory(refused)),
+        if memory.is_none() {
+            match self.reserve_for_call(length, kept, caller) {
+                Ok(reserved) => memory = Some(reserved),
+                Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
+            }
         }
+        let outcome = self.finish_in_time(call, caller).await;
+        drop(memory);
+        outcome
     }
 
     /// As [`Dispatcher::call_in_time`], for a client with recent large answers: the call waits for its turn. It is
@@ -64,13 +68,13 @@ impl<S: RpcService> Dispatcher<S> {
     ) -> Outcome<S> {
         call.detach();
         let length = call.params_length();
-        let memory = match self.reserve_for_call(length, kept, caller) {
+        let _memory = match self.reserve_for_call(length, kept, caller) {
             Ok(memory) => memory,
             Err(refused) => return Outcome::Failed(failures::out_of_memory(refused)),
         };
         let mut turn = self.turns.at_rest(caller.context.origin().client);
         let call = self.call_service(call, caller, subscriptions);
-        self.finish_in_time(pin!(turn.begin_after_others(length, call)), memory, caller).await
+        self.finish_in_time(pin!(turn.begin_after_others(length, call)), caller).await
     }
 
     /// Reserves memory for a call with `length` bytes of parameters, which count while it runs, as the plugin keeps them
@@ -81,12 +85,7 @@ impl<S: RpcService> Dispatcher<S> {
     }
 
     /// Finishes a call, unless its deadline passes or the grace period of a stop ends before.
-    async fn finish_in_time(
-        &self,
-        call: Pin<&mut impl Future<Output = Outcome<S>>>,
-        _memory: Reservation,
-        caller: &Caller,
-    ) -> Outcome<S> {
+    async fn finish_in_time(&self, call: Pin<&mut impl Future<Output = Outcome<S>>>, caller: &Caller) -> Outcome<S> {
         let outcome = match caller.context.deadline() {
             None => self.cut_flag.until_set(call).await,
             Some(deadline) => {

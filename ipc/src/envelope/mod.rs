@@ -81,7 +81,7 @@ pub struct Dispatcher<S> {
 }
 
 /// The text of a message, with its reservation in the memory budget.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct MessageText {
     pub(crate) bytes: Bytes,
     /// `None` for a small one, which is in the connection's own buffer.
@@ -249,10 +249,10 @@ impl<S: RpcService> Dispatcher<S> {
             }
             Parsed::Message(message) => message,
         };
-        let (bytes, memory) = (std::mem::take(&mut body.bytes), body.memory.take());
-        let takes_secrets = self.takes_secrets(&bytes, &message);
-        let bytes = if takes_secrets { buffers.take_secret(bytes) } else { bytes };
-        self.answer(MessageText { bytes, memory }, &message, caller, None).await.reply
+        if self.takes_secrets(&body.bytes, &message) {
+            body.bytes = buffers.take_secret(std::mem::take(&mut body.bytes));
+        }
+        self.answer(body, &message, caller, None).await.reply
     }
 
     /// The caller of a message over a connection with this exposure and origin. Each message has its own time limit.
@@ -293,25 +293,24 @@ impl<S: RpcService> Dispatcher<S> {
 
     /// Answers a parsed message. With `subscriptions` the transport can send notifications.
     ///
-    /// The futures of rare cases are boxed here and below, so that the future of an ordinary call stays small: its
-    /// caller moves it.
+    /// Takes `text`. It is borrowed, and the futures of rare cases are boxed here and below, so that the future of an
+    /// ordinary call stays small: its caller moves it.
     pub(crate) async fn answer(
         &self,
-        text: MessageText,
+        text: &mut MessageText,
         message: &RawMessage,
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
-        let MessageText { mut bytes, memory } = text;
-        bytes.truncate(message.end);
-        let Ok(text) = ByteString::try_from(bytes.clone()) else {
-            return Box::pin(self.answer_repaired(MessageText { bytes, memory }, caller, subscriptions)).await;
+        text.bytes.truncate(message.end);
+        let Ok(valid) = ByteString::try_from(text.bytes.clone()) else {
+            return Box::pin(self.answer_repaired(std::mem::take(text), caller, subscriptions)).await;
         };
-        drop(bytes);
+        text.bytes = Bytes::new();
         if message.is_batch {
-            return Box::pin(self.answer_batch(&text, message, caller, subscriptions)).await;
+            return Box::pin(self.answer_batch(&valid, message, caller, subscriptions)).await;
         }
-        let (id, call) = match Request::inspect(&message.single, &text) {
+        let (id, call) = match Request::inspect(&message.single, &valid) {
             Request::Ignored => return Answer::only(None),
             Request::Invalid { id } => return Answer::only(Some(failed(id, &failures::invalid_request()))),
             Request::Call { id, method, params } => {
@@ -325,7 +324,7 @@ impl<S: RpcService> Dispatcher<S> {
         };
         let mut call = call.unwrap_or_else(|| {
             let method = message.single.method.map(Span::without_quotes).unwrap_or_default();
-            RawCall::owned(text, method.range(), message.single.params.map(Span::range), memory)
+            RawCall::owned(valid, method.range(), message.single.params.map(Span::range), text.memory.take())
         });
         let length = id.as_ref().map_or(0, RequestId::len);
         let client = caller.context.origin().client;
@@ -388,8 +387,8 @@ impl<S: RpcService> Dispatcher<S> {
         let Parsed::Message(message) = self.parse(&repaired) else {
             return Answer::only(Some(Reply::failure_without_request(&failures::parse_error())));
         };
-        let text = MessageText { bytes: self.sealed_text(repaired, &message), memory };
-        self.answer(text, &message, caller, subscriptions).await
+        let mut text = MessageText { bytes: self.sealed_text(repaired, &message), memory };
+        self.answer(&mut text, &message, caller, subscriptions).await
     }
 
     async fn call_service(
