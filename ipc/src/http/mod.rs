@@ -184,7 +184,6 @@ struct Admitted {
 }
 
 /// Outcome of checking a request's head.
-#[expect(clippy::large_enum_variant, reason = "taken apart by its caller, never kept")]
 enum Verdict<T> {
     /// The complete answer.
     Answered(Answer),
