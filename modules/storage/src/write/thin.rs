@@ -109,8 +109,9 @@ impl Store {
 
 /// Whether a block is far below the head of its network.
 pub(crate) fn is_old(header: &Header) -> bool {
-    let age = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_secs(header.timestamp));
-    age.is_ok_and(|age| age > OLD_AGE)
+    // Subtracted from the time of day: a timestamp can exceed what the system's clock can represent.
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_epoch.checked_sub(Duration::from_secs(header.timestamp)).is_some_and(|age| age > OLD_AGE)
 }
 
 /// Thins one block, given that all before it are thinned.
@@ -279,5 +280,19 @@ impl Shared {
     /// The oldest height whose trie is whole among the newest states' nodes.
     pub(crate) fn whole_tries_from(&self) -> u64 {
         self.trie_extent().whole_from.max(self.oldest_state.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_the_future_are_not_old() {
+        let is_old_at = |timestamp| is_old(&Header { timestamp, ..Header::default() });
+        for timestamp in [u64::MAX, u64::MAX - 1, i64::MAX as u64 + 1, 1 << 40] {
+            assert!(!is_old_at(timestamp), "{timestamp}");
+        }
+        assert!(is_old_at(0));
     }
 }
