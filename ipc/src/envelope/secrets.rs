@@ -13,7 +13,7 @@ use zeroize::Zeroize as _;
 /// whole message shows whether it takes secrets. Wiping larger ones would cost another pass over them.
 pub(crate) const ALWAYS_WIPED: usize = 64 << 10;
 
-/// hyper reads into the same buffer only if at least this many bytes fit into it, or more.
+/// hyper reads into the same buffer only if at least this many bytes fit into it; it may demand more.
 const MIN_READ: usize = 8 << 10;
 
 /// Maximum number of parts that wait for their other owner.

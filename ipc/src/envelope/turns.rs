@@ -5,7 +5,7 @@
 //! with many connections would put that many long tasks before every other client's request. Therefore a client has as
 //! many places as there are threads. Its tasks hold a place while they work, and release it after [`SLICE`] and
 //! whenever they wait. So a client that is alone uses every thread, and another client's request waits for at most one
-//! slice on each thread. Single calls take turns if their client has had large answers recently
+//! slice on each thread. Single calls need a place only to begin, and only if their client has had large answers recently
 //! ([`LargeAnswers`]).
 
 use std::{
