@@ -1,10 +1,9 @@
 //! The accept loop of the socket and of the TCP ports. It also watches their connections and refusals.
 
-use std::{future::Future, io};
+use std::{future::Future, io, pin::pin};
 
 use tenon_accept::Acceptor;
 use tokio::time::MissedTickBehavior;
-use tokio_util::sync::CancellationToken;
 
 use crate::{
     connections::{CHECK_PERIOD, Connections, FEW_CONNECTIONS},
@@ -17,11 +16,12 @@ use crate::{
 pub(crate) async fn accept_until<T, A: Future<Output = io::Result<T>>>(
     endpoint: &'static str,
     accept: impl Fn() -> A,
-    stopping: &CancellationToken,
+    stopping: impl Future<Output = ()>,
     mut take: impl FnMut(T, &mut Connections, &mut Refusals),
 ) -> Connections {
     let mut acceptor = Acceptor::new(accept);
     let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
+    let mut stopping = pin!(stopping);
     let mut checks = tokio::time::interval(CHECK_PERIOD);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -34,7 +34,7 @@ pub(crate) async fn accept_until<T, A: Future<Output = io::Result<T>>>(
                 connections.check();
                 continue;
             }
-            () = stopping.cancelled() => return connections,
+            () = &mut stopping => return connections,
         };
         match accepted {
             Ok(stream) => take(stream, &mut connections, &mut refusals),

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Cache};
 use http::HeaderMap;
 
 use crate::{
@@ -110,16 +110,21 @@ pub(crate) enum ConnectionExposure {
     Fixed(Exposure),
     /// The port's current exposure.
     Port {
-        /// Access rules of the port.
-        access: Arc<ArcSwap<WebSocketAccess>>,
+        /// Access rules of the port. The connection's own copy of the reference is read without atomic operations.
+        access: Cache<Arc<ArcSwap<WebSocketAccess>>, Arc<WebSocketAccess>>,
         /// Whether the connection began with a valid token.
         has_token: bool,
     },
 }
 
 impl ConnectionExposure {
+    /// The exposure of a connection to this port. `has_token`: whether it began with a valid token.
+    pub(crate) fn of_port(access: &Arc<ArcSwap<WebSocketAccess>>, has_token: bool) -> Self {
+        Self::Port { access: Cache::new(Arc::clone(access)), has_token }
+    }
+
     /// Its current exposure.
-    pub(crate) fn now(&self) -> Exposure {
+    pub(crate) fn now(&mut self) -> Exposure {
         match self {
             Self::Fixed(exposure) => exposure.clone(),
             Self::Port { access, has_token } => access.load().access_control.exposure(*has_token).clone(),
@@ -131,7 +136,7 @@ impl ConnectionExposure {
         match self {
             Self::Fixed(_) => true,
             Self::Port { access, has_token } => {
-                let access = access.load();
+                let access = access.arc_swap().load();
                 let exposure = access.access_control.exposure(*has_token);
                 exposure.exposes(namespace) && !exposure.refuses(&format!("{namespace}_subscribe"))
             }
@@ -141,7 +146,7 @@ impl ConnectionExposure {
 
 impl fmt::Debug for ConnectionExposure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.now().fmt(formatter)
+        self.clone().now().fmt(formatter)
     }
 }
 
@@ -165,8 +170,7 @@ mod tests {
             ..WebSocketRules::default()
         };
         let access = Arc::new(ArcSwap::from_pointee(WebSocketAccess::new(&rules(&["eth"]), None)));
-        let connection = |has_token| ConnectionExposure::Port { access: Arc::clone(&access), has_token };
-        let (without, with) = (connection(false), connection(true));
+        let [mut without, with] = [false, true].map(|has_token| ConnectionExposure::of_port(&access, has_token));
         assert!(without.now().exposes("eth") && !without.may_continue("debug") && with.may_continue("debug"));
 
         access.store(Arc::new(WebSocketAccess::new(&rules(&["net"]), None)));

@@ -41,6 +41,7 @@ mod exposure;
 pub mod fuzzing;
 mod http;
 mod idle_timeout;
+mod rarely_ready;
 mod refusals;
 mod servers;
 mod service;

@@ -262,7 +262,7 @@ impl<S: RpcService> Servers<S> {
         let _operation = self.operation.lock().await;
         let ports = self.sides();
         let signals = || ports.iter().flat_map(|port| port.stop_signals()).chain([&self.stop_signals]);
-        signals().for_each(|signals| signals.stopping.cancel());
+        signals().for_each(|signals| signals.stopping.set());
         let mut tasks = {
             let mut open = self.open.lock();
             open.socket = None;
@@ -272,7 +272,7 @@ impl<S: RpcService> Servers<S> {
         let finished = tokio::time::timeout(grace, all_ended(&mut tasks)).await.is_ok();
         if !finished {
             tracing::warn!(?grace, "calls were still running when the front-ends stopped");
-            signals().for_each(StopSignals::cut_calls);
+            signals().for_each(|signals| signals.cut.set());
             let _ = tokio::time::timeout(LAST_WRITES, all_ended(&mut tasks)).await;
             tasks.shutdown().await;
         }
@@ -338,7 +338,7 @@ impl<S: RpcService> Servers<S> {
         Dispatcher::new(self.service.clone(), limits.clone())
             .with_memory(self.memory.clone())
             .with_turns(self.turns.clone())
-            .with_cut_flag(stop_signals.cut_flag.clone())
+            .with_cut_signal(stop_signals.cut.clone())
     }
 
     fn http_side(&self, settings: HttpSettings, tokens: Option<TokenCheck>) -> HttpSide<S> {

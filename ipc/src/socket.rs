@@ -119,7 +119,7 @@ impl<S: RpcService> SocketServer<S> {
         let take = |Stream::UdSocket(stream): Stream, connections: &mut _, refusals: &mut _| {
             self.take(UnixStream::from(stream), &stop_signals, connections, refusals);
         };
-        let connections = accept_until("socket", || self.listener.accept(), &stop_signals.stopping, take).await;
+        let connections = accept_until("socket", || self.listener.accept(), stop_signals.stopping.wait(), take).await;
         drop(self.listener);
         connections.all_ended().await;
     }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 /// Time for which connections may still write after the second signal: the errors of their running calls, and a
 /// WebSocket's close frame.
@@ -28,42 +28,55 @@ pub(crate) const LINGER: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StopSignals {
     /// No new requests are accepted; accepted ones are still answered.
-    pub(crate) stopping: CancellationToken,
-    /// Running calls fail too. Cancelled by [`StopSignals::cut_calls`].
-    pub(crate) cut: CancellationToken,
-    /// Set before `cut` is cancelled.
-    pub(crate) cut_flag: CutFlag,
+    pub(crate) stopping: StopSignal,
+    /// Running calls fail too.
+    pub(crate) cut: StopSignal,
 }
 
 impl StopSignals {
     /// Begins the first stage now, and the second one after `grace`, in the background.
     pub(crate) fn begin_stop(&self, grace: Duration) {
-        self.stopping.cancel();
-        let signals = self.clone();
+        self.stopping.set();
+        let cut = self.cut.clone();
         tokio::spawn(async move {
             tokio::time::sleep(grace).await;
-            signals.cut_calls();
+            cut.set();
         });
-    }
-
-    /// Begins the second stage.
-    pub(crate) fn cut_calls(&self) {
-        self.cut_flag.0.store(true, Ordering::Relaxed);
-        self.cut.cancel();
     }
 }
 
-/// Whether running calls fail. They check it whenever they are polled, and a token would take a lock for that.
+/// A signal that is set once. Clones are the same signal.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CutFlag(Arc<AtomicBool>);
+pub(crate) struct StopSignal {
+    token: CancellationToken,
+    /// Set before the token is cancelled. Checking the token would take a lock that all connections share.
+    is_set: Arc<AtomicBool>,
+}
 
-impl CutFlag {
-    /// The output of `work`; `None` if the flag is set and a poll finds the work not done. The setter wakes the task.
+impl StopSignal {
+    /// Sets it, and wakes all who wait for it.
+    pub(crate) fn set(&self) {
+        self.is_set.store(true, Ordering::Relaxed);
+        self.token.cancel();
+    }
+
+    /// Whether it is set.
+    pub(crate) fn is_set(&self) -> bool {
+        self.is_set.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it is set.
+    pub(crate) fn wait(&self) -> WaitForCancellationFuture<'_> {
+        self.token.cancelled()
+    }
+
+    /// The output of `work`; `None` if the signal is set and a poll finds the work not done. Does not wait for the
+    /// signal: what sets it also wakes the task.
     pub(crate) async fn until_set<F: Future>(&self, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if self.0.load(Ordering::Relaxed) => Poll::Ready(None),
+            Poll::Pending if self.is_set() => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         })
         .await

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use bytestring::ByteString;
+use bytes_utils::Str;
 use tenon_bus::Reservation;
 use zeroize::Zeroizing;
 
@@ -20,7 +20,7 @@ enum Text<'a> {
     /// The text is borrowed.
     Lent { method: &'a str, params: Option<&'a str> },
     /// The call owns the text, and its reservation in the memory budget.
-    Owned { text: ByteString, method: Range<usize>, params: Option<Range<usize>>, _memory: Option<Reservation> },
+    Owned { text: Str, method: Range<usize>, params: Option<Range<usize>>, _memory: Option<Reservation> },
 }
 
 impl<'a> RawCall<'a> {
@@ -31,7 +31,7 @@ impl<'a> RawCall<'a> {
 
     /// Creates a call that owns its text. `method` and `params` are ranges in it, `memory` is its reservation.
     pub const fn owned(
-        text: ByteString,
+        text: Str,
         method: Range<usize>,
         params: Option<Range<usize>>,
         memory: Option<Reservation>,
@@ -45,7 +45,7 @@ impl<'a> RawCall<'a> {
         // Wiped, because it may hold a password. Copies are rare.
         let text = Zeroizing::new([method, params.unwrap_or_default()].concat().into_bytes());
         // Both parts were text before.
-        let text = ByteString::try_from(Bytes::from_owner(text)).unwrap_or_default();
+        let text = Str::from_inner(Bytes::from_owner(text)).unwrap_or_default();
         Self::owned(text, 0..end, params.map(|_| end..params_end), None)
     }
 
@@ -87,7 +87,7 @@ impl<'a> RawCall<'a> {
 }
 
 /// A part of a text; empty if the range is out of bounds.
-fn part<'t>(text: &'t ByteString, range: &Range<usize>) -> &'t str {
+fn part<'t>(text: &'t Str, range: &Range<usize>) -> &'t str {
     text.get(range.clone()).unwrap_or_default()
 }
 
@@ -100,8 +100,7 @@ mod tests {
     #[test]
     fn a_call_that_waits_frees_the_text_around_its_parameters() {
         let budget = MemoryBudget::unbounded();
-        let text =
-            ByteString::from(format!(r#"{{"method":"eth_call","params":["x"],"pad":"{}"}}"#, " ".repeat(10_000)));
+        let text = Str::from(format!(r#"{{"method":"eth_call","params":["x"],"pad":"{}"}}"#, " ".repeat(10_000)));
         let find = |piece: &str| {
             let at = text.find(piece).unwrap();
             at..at + piece.len()
@@ -116,7 +115,7 @@ mod tests {
         assert_eq!(before, ("eth_call".to_owned(), Some(r#"["x"]"#.to_owned())));
         assert_eq!(others(&call), before);
         assert_eq!(call.params_length(), 5);
-        assert!(text.as_bytes().is_unique(), "nothing else holds the message");
+        assert!(text.inner().is_unique(), "nothing else holds the message");
         assert_eq!(budget.usage().held, [0; MemoryUse::ALL.len()]);
         let mut absent = RawCall::copied("eth_chainId", None);
         absent.detach();
@@ -125,14 +124,14 @@ mod tests {
 
     #[test]
     fn a_call_whose_parameters_are_decoded_frees_its_text() {
-        let text = ByteString::from("eth_call[]");
+        let text = Str::from("eth_call[]");
         let budget = MemoryBudget::unbounded();
         let memory = budget.client(ClientId::INSIDE).reserve(MemoryUse::Messages, text.len()).ok();
         let mut call = RawCall::owned(text.clone(), 0..8, Some(8..10), memory);
 
         call.release();
 
-        assert!(text.as_bytes().is_unique(), "nothing else holds the message");
+        assert!(text.inner().is_unique(), "nothing else holds the message");
         assert_eq!(budget.usage().held, [0; MemoryUse::ALL.len()]);
         assert_eq!((call.method(), call.params()), ("", None));
     }

@@ -20,7 +20,6 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_sdk::Failure;
@@ -28,6 +27,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     sync::{Notify, Semaphore},
     task::JoinSet,
+    time::Sleep,
 };
 use zeroize::Zeroize as _;
 
@@ -44,6 +44,7 @@ use crate::{
     },
     exposure::ConnectionExposure,
     idle_timeout::IdleTimeout,
+    rarely_ready::RarelyReady,
     service::{Notifications as _, Origin, RpcService},
     stop_signals::{LAST_ANSWERS, StopSignals},
     traffic::{Meter, TransportTraffic},
@@ -208,7 +209,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         tokio::select! {
             biased;
             _ = shared.places.acquire_many(all) => return,
-            () = self.stop_signals.cut.cancelled() => {}
+            () = self.stop_signals.cut.wait() => {}
         }
         tracing::debug!("calls failed: the grace period of the stop is over");
         shared.cut.notify_waiters();
@@ -240,13 +241,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         gone: &impl Fn() -> G,
     ) -> io::Result<End> {
         let stopping = self.stop_signals.stopping.clone();
-        // `FuturesUnordered` polls a future only after it was woken: polling a token takes two locks that all
-        // connections share.
-        let mut ends = FuturesUnordered::<BoxFuture<'_, End>>::new();
-        ends.push(stopping.cancelled().map(|()| End::Finish(F::goodbye())).boxed());
-        if let Some(expiry) = self.expiry {
-            ends.push(tokio::time::sleep_until(expiry.into()).map(|()| End::Finish(F::expired())).boxed());
-        }
+        let mut stop = RarelyReady::new(stopping.wait());
+        let mut expiry = self.expiry.map(|expiry| RarelyReady::new(tokio::time::sleep_until(expiry.into())));
         let mut reading = pin!(self.read_all(shared, reader, gone));
         poll_fn(|context| {
             shared.outgoing.writer_is_awake();
@@ -257,9 +253,12 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             if let Poll::Ready(error) = writer.poll(context) {
                 return Poll::Ready(Err(error));
             }
-            match ends.poll_next_unpin(context) {
-                Poll::Ready(Some(end)) => Poll::Ready(Ok(end)),
-                _ => Poll::Pending,
+            if stop.poll(context, |_| stopping.is_set()).is_ready() {
+                return Poll::Ready(Ok(End::Finish(F::goodbye())));
+            }
+            match &mut expiry {
+                Some(expiry) => expiry.poll(context, Sleep::is_elapsed).map(|()| Ok(End::Finish(F::expired()))),
+                None => Poll::Pending,
             }
         })
         .await
@@ -285,7 +284,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     let text = MessageText { bytes, memory: self.part_with(&shared.memory, &mut memory) };
                     tokio::select! {
                         biased;
-                        () = start_call(shared, text, message, &mut turn, &mut spare) => {}
+                        () = start_call(shared, &mut self.exposure, text, message, &mut turn, &mut spare) => {}
                         () = gone() => return End::Gone,
                     }
                     // Messages that arrived together are answered sequentially on this task.
@@ -418,6 +417,7 @@ pub(crate) async fn linger(mut reader: impl AsyncRead + Unpin, mut buffer: Bytes
 /// turn, which the connection's own batches may need.
 async fn start_call<S: RpcService>(
     shared: &Arc<Shared<S>>,
+    exposure: &mut ConnectionExposure,
     mut text: MessageText,
     message: RawMessage,
     turn: &mut TaskTurn,
@@ -430,9 +430,9 @@ async fn start_call<S: RpcService>(
     }
     let length = text.bytes.len();
     let call = {
-        let shared = Arc::clone(shared);
+        let (shared, exposure) = (Arc::clone(shared), exposure.now());
         async move {
-            let caller = shared.dispatcher.caller(shared.exposure.now(), shared.origin);
+            let caller = shared.dispatcher.caller(exposure, shared.origin);
             let guard = caller.context.cancel_on_drop();
             let answer = shared.dispatcher.answer(&mut text, &message, &caller, Some(&shared.subscriptions)).await;
             guard.disarm();

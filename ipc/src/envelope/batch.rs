@@ -225,7 +225,7 @@ impl<S: RpcService> Dispatcher<S> {
             is_late: false,
         };
         let running = self.run_batch(&mut batch, text, message, caller, subscriptions);
-        if self.cut_flag.until_set(running).await.is_none() {
+        if self.cut.until_set(running).await.is_none() {
             caller.context.cancel();
             batch.cut(&message.items, text);
         }

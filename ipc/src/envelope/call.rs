@@ -87,9 +87,9 @@ impl<S: RpcService> Dispatcher<S> {
     /// Finishes a call, unless its deadline passes or the grace period of a stop ends before.
     async fn finish_in_time(&self, call: Pin<&mut impl Future<Output = Outcome<S>>>, caller: &Caller) -> Outcome<S> {
         let outcome = match caller.context.deadline() {
-            None => self.cut_flag.until_set(call).await,
+            None => self.cut.until_set(call).await,
             Some(deadline) => {
-                let timed = self.cut_flag.until_set(Box::pin(tokio::time::timeout_at(deadline.into(), call))).await;
+                let timed = self.cut.until_set(Box::pin(tokio::time::timeout_at(deadline.into(), call))).await;
                 timed.map(|outcome| outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out())))
             }
         };

@@ -27,7 +27,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use bytestring::ByteString;
+use bytes_utils::Str;
 use futures_util::FutureExt as _;
 use tenon_bus::{CallContext, ClientMemory, MemoryBudget, MemoryUse, Origin, Reservation, SubscriptionPlace};
 use tenon_sdk::{Failure, FailureCode};
@@ -43,7 +43,7 @@ pub(crate) use turns::{TaskTurn, TaskTurns, first_poll_of_message, work_on_messa
 
 use crate::{
     service::{Caller, Exposure, RawCall, RpcService},
-    stop_signals::CutFlag,
+    stop_signals::StopSignal,
 };
 use large_answers::LARGE_ANSWER;
 use raw_message::{RawRequest, Span};
@@ -77,7 +77,7 @@ pub struct Dispatcher<S> {
     memory: MemoryBudget,
     turns: TaskTurns,
     /// Set when the grace period of a stop is over: then running calls fail.
-    cut_flag: CutFlag,
+    cut: StopSignal,
 }
 
 /// The text of a message, with its reservation in the memory budget.
@@ -157,7 +157,7 @@ impl<S: RpcService> Dispatcher<S> {
             limits: Arc::new(limits),
             memory: MemoryBudget::unbounded(),
             turns: TaskTurns::default(),
-            cut_flag: CutFlag::default(),
+            cut: StopSignal::default(),
         }
     }
 
@@ -173,10 +173,10 @@ impl<S: RpcService> Dispatcher<S> {
         Self { turns, ..self }
     }
 
-    /// Fails the running calls once this flag is set. Who sets it also wakes their tasks.
+    /// Fails the running calls once this signal is set. What sets it also wakes their tasks.
     #[must_use]
-    pub(crate) fn with_cut_flag(self, cut_flag: CutFlag) -> Self {
-        Self { cut_flag, ..self }
+    pub(crate) fn with_cut_signal(self, cut: StopSignal) -> Self {
+        Self { cut, ..self }
     }
 
     /// A turn for a client's task on the shared threads.
@@ -303,10 +303,13 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
         text.bytes.truncate(message.end);
-        let Ok(valid) = ByteString::try_from(text.bytes.clone()) else {
-            return Box::pin(self.answer_repaired(std::mem::take(text), caller, subscriptions)).await;
+        let valid = match Str::from_inner(std::mem::take(&mut text.bytes)) {
+            Ok(valid) => valid,
+            Err(error) => {
+                text.bytes = error.into_inner();
+                return Box::pin(self.answer_repaired(std::mem::take(text), caller, subscriptions)).await;
+            }
         };
-        text.bytes = Bytes::new();
         if message.is_batch {
             return Box::pin(self.answer_batch(&valid, message, caller, subscriptions)).await;
         }

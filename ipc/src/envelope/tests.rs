@@ -359,11 +359,11 @@ async fn a_call_that_waits_for_its_turn_ends_at_its_deadline_and_at_the_end_of_a
     assert!(String::from_utf8(reply).unwrap().contains("request timed out"));
 
     let signals = StopSignals::default();
-    let dispatcher = started.dispatcher.clone().with_cut_flag(signals.cut_flag.clone());
+    let dispatcher = started.dispatcher.clone().with_cut_signal(signals.cut.clone());
     let caller = started.caller();
     let mut waiting = pin!(dispatcher.answer_text(body, &caller));
     assert!(poll_once(waiting.as_mut()).await.is_pending());
-    signals.cut_calls();
+    signals.cut.set();
     let reply = waiting.await.unwrap();
     assert!(String::from_utf8(reply).unwrap().contains("the server is stopping"));
 }

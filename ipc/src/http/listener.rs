@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    future::poll_fn,
     net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     sync::Arc,
@@ -10,7 +11,6 @@ use std::{
 
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
-use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use hyper::{
     body::Incoming,
     server::conn::http1::{self, UpgradeableConnection},
@@ -35,6 +35,7 @@ use crate::{
     connections::{Activity, Admission, Connections, CountedReader},
     duplex::{Connection, Half, linger, wait_until_write_closed},
     exposure::ConnectionExposure,
+    rarely_ready::RarelyReady,
     refusals::Refusals,
     service::{ClientId, RpcService},
     stop_signals::{LAST_WRITES, LINGER, StopSignals},
@@ -74,7 +75,7 @@ impl<S: RpcService> HttpServer<S> {
         let take = |(stream, address): (TcpStream, SocketAddr), connections: &mut _, refusals: &mut _| {
             self.take(stream, address.ip(), connections, refusals);
         };
-        let connections = accept_until("TCP", || self.listener.accept(), &self.closing, take).await;
+        let connections = accept_until("TCP", || self.listener.accept(), self.closing.cancelled(), take).await;
         drop(self.listener);
         self.closed.cancel();
         connections.all_ended().await;
@@ -188,7 +189,7 @@ async fn serve<S: RpcService>(
     if conversation.is_cut_short() {
         tokio::select! {
             () = linger(Half(&*stream), BytesMut::new(), LINGER) => {}
-            () = signals.cut.cancelled() => {}
+            () = signals.cut.wait() => {}
         }
         return;
     }
@@ -205,19 +206,17 @@ async fn run_until_stopped<H: HttpService<Incoming, ResBody = AnswerBody, Error 
     signals: &StopSignals,
     conversation: &Conversation,
 ) -> bool {
-    // `FuturesUnordered` polls a future only after it was woken: polling a token takes two locks that all connections
-    // share.
-    let mut stopped = FuturesUnordered::from_iter([signals.stopping.cancelled()]);
+    let mut stopping = RarelyReady::new(signals.stopping.wait());
     let ended: Result<_, Elapsed> = tokio::select! {
         biased;
         result = connection.as_mut() => Ok(result),
-        _ = stopped.next() => {
+        () = poll_fn(|context| stopping.poll(context, |_| signals.stopping.is_set())) => {
             conversation.set_stopping();
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection.as_mut() => Ok(result),
                 // hyper polls the running call, which fails then.
-                () = signals.cut.cancelled() => tokio::time::timeout(LAST_WRITES, connection).await,
+                () = signals.cut.wait() => tokio::time::timeout(LAST_WRITES, connection).await,
             }
         }
     };
@@ -240,17 +239,15 @@ async fn serve_websocket<S: RpcService>(
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
     let read = parts.read_buf;
     // As in `serve`. The connection also observes the stop signals itself, and sends its goodbye.
-    let mut cut = FuturesUnordered::from_iter([async {
-        side.stop_signals.cut.cancelled().await;
+    let cut = &side.stop_signals.cut;
+    let mut last_writes = RarelyReady::new(async {
+        cut.wait().await;
         tokio::time::sleep(LAST_WRITES).await;
-    }]);
+    });
     let _open = side.traffic.connect();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
-        exposure: ConnectionExposure::Port {
-            access: Arc::clone(&side.access),
-            has_token: upgrade.admission.origin.has_token,
-        },
+        exposure: ConnectionExposure::of_port(&side.access, upgrade.admission.origin.has_token),
         origin: upgrade.admission.origin,
         expiry: upgrade.admission.ends,
         limits: side.limits.duplex(),
@@ -273,6 +270,8 @@ async fn serve_websocket<S: RpcService>(
                 reset(stream);
             }
         }
-        _ = cut.next() => tracing::debug!("WebSocket connection closed: its client did not read its last messages"),
+        () = poll_fn(|context| last_writes.poll(context, |_| cut.is_set())) => {
+            tracing::debug!("WebSocket connection closed: its client did not read its last messages");
+        }
     }
 }

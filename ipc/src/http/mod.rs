@@ -220,11 +220,11 @@ impl<S: RpcService> Port<S> {
             && head.has_upgrade
             && handshake::is_upgrade(request.headers())
         {
-            if !side.stop_signals.stopping.is_cancelled() {
+            if !side.stop_signals.stopping.is_set() {
                 return Verdict::Answered(side.upgrade(request, conversation));
             }
             // If only WebSocket has been closed, HTTP answers, as it does on new connections.
-            if self.stop_signals().all(|signals| signals.stopping.is_cancelled()) {
+            if self.stop_signals().all(|signals| signals.stopping.is_set()) {
                 return Verdict::Answered(stopping());
             }
         }

@@ -103,11 +103,8 @@ impl TimedStream {
             // The request has its own time limit. hyper polls this stream again after the answer.
             return Poll::Pending;
         }
-        if self.has_moved && !self.is_in_head && self.reading.is_awaited() {
-            // Between two requests that follow each other quickly: the timer wakes this task in time.
-            return Poll::Pending;
-        }
-        if std::mem::take(&mut self.has_moved) {
+        let is_due = self.is_in_head || !self.reading.is_awaited();
+        if is_due && std::mem::take(&mut self.has_moved) {
             self.reading.restart();
         }
         if self.is_in_head {

@@ -362,6 +362,10 @@ impl<S> ScopeGuard<S> {
 
 impl<S> Drop for ScopeGuard<S> {
     fn drop(&mut self) {
+        // Usually no clone of the context is left that could use the token.
+        if Arc::strong_count(&self.inner) == 1 {
+            return;
+        }
         *self.inner.token.lock().unwrap_or_else(PoisonError::into_inner) = CallToken::NONE;
     }
 }
