@@ -36,7 +36,7 @@ conformance-rpc: build ## run the public JSON-RPC cases over every transport; RP
 	@scripts/setup.sh test
 	$(CACHE)/python/bin/python tests/conformance/run.py $(RPC_ARGS)
 
-mutants: setup ## break each rule of the chain on purpose and check that its test fails (half an hour); ARGS="prague reward" for some
+mutants: setup ## break rules of the chain on purpose and check that their tests fail (half an hour); ARGS="prague reward" for some
 	tests/mutants/run.py $(ARGS)
 
 # Deliberate panics need a debug build, time limits a release build, so both are built.

@@ -140,7 +140,7 @@ def targets(found):
     """Rows of the table of targets."""
     for name, millis in found.items():
         if name.startswith("growth"):
-            use = {"signs": "the wallet signs", "waits": "a person thinks", "leaves": "signers leave"}[name.removeprefix("growth, ")]
+            use = {"signs": "the wallet signs", "waits": "a prompt waits", "leaves": "signers leave"}[name.removeprefix("growth, ")]
             yield Target(f"p99 of reads while {use}, minus idle, ms", millis, 5, 1, is_less_better=True)
         elif name == "exchange":
             yield Target("an exchange with a wallet, both sides, ms", millis, 2, 0.5, is_less_better=True)

@@ -192,7 +192,7 @@ def targets(found):
     less = {"is_less_better": True}
     yield Target("sync of `load` from a node of this program ÷ import of the file", synced and synced["file"] / synced["sync"], 0.85, 0.95)
     yield Target("sync of `load` from the reference ÷ its own sync", beside and beside["reference"] / beside["tenon"], 3, 4)
-    yield Target("sync from 8 peers at 50 ms, 2 stalling, 1 lying ÷ import of the file", distant and distant["file"] / distant["sync"], 0.6, 0.8)
+    yield Target("sync from 8 peers at 50 ms, 2 that do not answer, 1 that sends wrong bodies ÷ import of the file", distant and distant["file"] / distant["sync"], 0.6, 0.8)
     yield Target("received frames ÷ cipher, MAC, Snappy alone", received and min(received.values()), 0.6, 0.8)
     ratio = served and min(kind["ratio"] for kind in served.values())
     yield Target("192 headers or 128 bodies served ÷ reference", ratio, 2, 4)

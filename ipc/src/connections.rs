@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_address_that_holds_most_gives_way_even_if_all_of_its_connections_are_busy() {
+    async fn the_address_with_most_connections_loses_one_even_if_all_of_them_are_busy() {
         let mut connections = Connections::new();
         let busy = [1, 1, 2].map(|address| add(&mut connections, address));
         busy.iter().for_each(|watched| watched.is_busy());

@@ -255,7 +255,7 @@ def difference(actual, expected, path="answer"):
             if key not in actual:
                 return f"{path}.{key} is missing, want {json.dumps(expected[key])[:200]}"
             if key not in expected:
-                return f"{path}.{key} is too much: {json.dumps(actual[key])[:200]}"
+                return f"{path}.{key} is not expected: {json.dumps(actual[key])[:200]}"
             found = difference(actual[key], expected[key], f"{path}.{key}")
             if found:
                 return found

@@ -161,5 +161,5 @@ def test_an_import_killed_at_any_moment_can_continue_to_the_head(dice):
             heights.append(height)
         assert f"head 673 {HEADS['local'][1]}" in run(*command(path)).stdout
         assert state_of(path / "reference") == before
-        tell("kill", "import --chaindata of 673 blocks", KILLS, f"{landed} while it ran, {len(set(heights))} different heights; half 0, wrong 0; "
-             "gone on to the recorded head", "0, 0")
+        tell("kill", "import --chaindata of 673 blocks", KILLS, f"{landed} while it ran, {len(set(heights))} different heights; 0 partial, 0 wrong; "
+             "continued to the recorded head", "0, 0")

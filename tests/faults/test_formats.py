@@ -49,4 +49,4 @@ def test_a_database_of_an_earlier_release_opens_verifies_and_continues(fixture):
         run("db", "verify", "--datadir", datadir)
         tell("database", f"made by {fixture['program']}, format {fixture['format']}, {fixture['chain']}", 1,
              f"opened at block {fixture['head']['number']}, sound, {len(fixture['answers'])} answers as before, "
-             "gone on to the recorded head", "opens")
+             "continued to the recorded head", "opens")

@@ -85,8 +85,8 @@ def test_an_import_killed_at_any_instant_is_at_a_whole_block_and_continues(dice)
         with Node("run", datadir=path / "data") as node:
             assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == head_hash
         print(f"killed within {whole:.2f} s; heights after restart: {heights}")
-        tell("kill", f"an import of {length} blocks", len(heights), f"{in_the_middle} in the middle of the chain; half 0, wrong 0; "
-                     "gone on to the recorded head", "0, 0")
+        tell("kill", f"an import of {length} blocks", len(heights), f"{in_the_middle} in the middle of the chain; 0 partial, 0 wrong; "
+                     "continued to the recorded head", "0, 0")
 
 
 class Client(threading.Thread):
@@ -186,7 +186,7 @@ def killed_again_and_again(dice, also=lambda node: None):
 def test_a_loaded_development_network_loses_no_block_that_it_has_shown(dice):
     shown, lost = killed_again_and_again(dice)
     assert lost == 0 and shown > KILLS
-    tell("kill", "a loaded development network", KILLS, f"{shown} blocks shown to its clients; half 0, wrong 0, lost {lost}", "0, 0, 0")
+    tell("kill", "a loaded development network", KILLS, f"{shown} blocks shown to its clients; 0 partial, 0 wrong, lost {lost}", "0, 0, 0")
 
 
 def test_a_loaded_network_that_compacts_its_database_loses_no_block_that_it_has_shown(dice):
@@ -203,7 +203,7 @@ def test_a_loaded_network_that_compacts_its_database_loses_no_block_that_it_has_
     assert lost == 0 and shown > KILLS
     assert within, "no kill hit a compaction: the test has shown nothing"
     tell("kill", "such a network while it compacts", KILLS, f"{within} within a compaction, {done} compactions before; "
-                 f"{shown} blocks shown; half 0, wrong 0, lost {lost}", "0, 0, 0")
+                 f"{shown} blocks shown; 0 partial, 0 wrong, lost {lost}", "0, 0, 0")
 
 
 class Unwinding(threading.Thread):
@@ -269,4 +269,4 @@ def test_a_node_killed_during_an_unwind_is_at_a_whole_block_not_below_its_target
         print(f"the whole way takes {longest:.2f} s; start→found(aim): {' '.join(heights)}")
         assert lost == 0
         tell("kill", f"unwinding up to {length} blocks", len(heights), f"{between} between start and aim, {acknowledged} after the answer; "
-                     f"half 0, wrong 0, lost {lost}, none back that was acknowledged as taken back; imported to the end again", "0, 0, 0")
+                     f"0 partial, 0 wrong, lost {lost}, none back that was acknowledged as taken back; imported to the end again", "0, 0, 0")

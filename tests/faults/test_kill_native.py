@@ -71,7 +71,7 @@ def test_a_native_import_killed_around_a_switch_is_at_a_recorded_block_and_conti
         run("db", "verify", "--datadir", datadir)
         assert head(datadir)["hash"] == recorded.lines[recorded.last]["hash"]
         print(f"(switch, begun at, found at): {kills}")
-        tell("kill", f"an import of the native chain {name}", KILLS, "around its switches; half 0, wrong 0; gone on to the recorded head",
+        tell("kill", f"an import of the native chain {name}", KILLS, "around its switches; 0 partial, 0 wrong; continued to the recorded head",
                      "0, 0")
 
 

@@ -155,4 +155,4 @@ def test_a_node_killed_in_a_reorganisation_has_the_old_or_the_new_head(dice):
         print(f"blocks:head {' '.join(found)}")
         tell("kill", f"reorganisations of 1 to {MAX_DEPTH} blocks", len(found),
              f"{sum(entry.endswith('new') for entry in found)} at the new head, the others at the old one, {acknowledged} after the "
-             f"answer; half 0, wrong 0, in between 0, seen in between {between}; gone on to the new head", "0, 0, 0, 0")
+             f"answer; 0 partial, 0 wrong, in between 0, seen in between {between}; continued to the new head", "0, 0, 0, 0")

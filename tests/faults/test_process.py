@@ -144,7 +144,7 @@ def test_an_import_from_a_silent_pipe_can_be_stopped():
         assert code == 130 and "interrupted" in said, (code, said)
         assert run("db", "verify", "--datadir", path / "data").stdout.startswith("sound")
         assert "head 54 " in run("import", "--datadir", path / "data", DATA / "execution-apis" / "chain.rlp.gz").stdout
-    tell("process", "SIGTERM to an import from a silent pipe", 1, f"exit code {code} after {ending:.1f} s at a whole block, gone on to the end", "130")
+    tell("process", "SIGTERM to an import from a silent pipe", 1, f"exit code {code} after {ending:.1f} s at a whole block, continued to the end", "130")
 
 
 def unpacked_chain():

@@ -1,6 +1,6 @@
 //! The load generator: many connections, each with one request in flight.
 //!
-//! The client does as little as possible, because it shares two cores with the server: requests are written as prepared
+//! Not `tenon-ipc-client`: this client does as little as possible, because it shares two cores with the server. Requests are written as prepared
 //! bytes, answers are delimited by `Content-Length` or chunks (HTTP), the frame's length (WebSocket) or the newline (Unix
 //! socket) and checked for an error.
 
@@ -47,7 +47,7 @@ fn end_of_http_answer(received: &[u8]) -> io::Result<Option<usize>> {
     if field("transfer-encoding:") == Some("chunked") {
         return end_of_chunks(received, head);
     }
-    Err(io::Error::other("an answer without Content-Length and chunks"))
+    Err(io::Error::other("the answer has neither Content-Length nor chunks"))
 }
 
 /// The end of a chunked body that begins at `place`: a chunk of length zero and an empty line. Trailers are not expected.
@@ -71,7 +71,7 @@ fn end_of_chunks(received: &[u8], mut place: usize) -> io::Result<Option<usize>>
 fn end_of_frame(received: &[u8]) -> io::Result<Option<usize>> {
     let [first, second, rest @ ..] = received else { return Ok(None) };
     if *first != 0x81 {
-        return Err(io::Error::other(format!("a frame that is no whole text: {first:#x}")));
+        return Err(io::Error::other(format!("expected one unfragmented text frame, got {first:#x}")));
     }
     let (size, length) = match (second, rest) {
         (126, [high, low, ..]) => (4, u64::from(u16::from_be_bytes([*high, *low]))),

@@ -7,7 +7,7 @@ use crate::shown_name;
 /// The stable number of a message type. Numbers are assigned once and never reused.
 ///
 /// Requests use `0x0001..=0x7fff`, grouped by the module that answers; events use [`Topic::FIRST_EVENT`] to `0xffff`.
-/// All numbers in use are listed in `schema.rs`.
+/// Each type states its number where it is declared; `schema.rs` lists all types, and a test refuses equal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Topic(pub u32);
 

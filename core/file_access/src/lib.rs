@@ -12,7 +12,7 @@ use std::{fs::Metadata, os::unix::fs::MetadataExt as _};
 /// Who besides root and the user of this process has access to a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileExposure {
-    /// Its mode lets others read it, or more.
+    /// Its mode lets other users read or change it.
     #[error("others can read it (mode {mode:03o}): run chmod 600 on it")]
     Readable {
         /// Its permission bits.

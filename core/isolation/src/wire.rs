@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_refused_before_memory_is_taken() {
+    fn false_lengths_are_refused_before_memory_is_allocated() {
         for (length, error) in [
             (8_u32, WireError::TooShort(8)),
             (u32::MAX, WireError::TooLong(u32::MAX as usize)),

@@ -77,7 +77,7 @@ impl ModuleRegister {
         self.set_end(name, None);
         tracing::info!(module = name, "disabled a module whose limited time is over");
         match self.finish_operation(report).await {
-            // It is disabled all the same, and its end is gone: nothing is tried again.
+            // The module is disabled and its end time removed, so there is nothing to retry.
             Err(error @ ModuleError::ChoicesNotStored { .. }) => {
                 tracing::warn!(module = name, %error, "disabled a module, but only until the next start");
                 Ok(())

@@ -170,7 +170,7 @@ async fn a_part_that_fell_over_is_seen_and_enabled_again() {
 }
 
 #[tokio::test]
-async fn impossible_operations_are_refused_and_parts_names_are_reserved() {
+async fn impossible_operations_are_refused_and_names_of_actors_are_reserved() {
     let test = TestModules::new();
     let part = Part::default();
     test.modules.add_actor(fixed("rock")).unwrap();

@@ -154,7 +154,7 @@ async fn a_library_that_is_loaded_over_its_settings_keeps_their_grants_isolation
 }
 
 #[tokio::test]
-async fn a_path_that_the_settings_do_not_name_has_to_lie_in_a_plugin_folder_also_under_a_settled_name() {
+async fn a_path_that_the_settings_do_not_name_must_be_in_a_plugin_folder_even_under_a_configured_name() {
     let test = host(|_| {});
     let outside = tempfile::tempdir().unwrap();
     let library = other_build(outside.path(), BAD, "mine.so");

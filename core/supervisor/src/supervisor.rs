@@ -218,7 +218,7 @@ mod tests {
         Add(u32),
         Ask(oneshot::Sender<u32>),
         Panic,
-        /// Reports its begin, and waits.
+        /// Reports that it has started, then waits.
         Wait(oneshot::Sender<()>, std::sync::mpsc::Receiver<()>),
     }
 

@@ -85,7 +85,7 @@ async fn a_pin_is_brought_by_the_next_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_passphrase_is_brought_by_the_next_call() {
+async fn the_next_call_supplies_the_passphrase() {
     for model in Model::ALL {
         let settings = SimulatorSettings {
             has_passphrase_protection: true,

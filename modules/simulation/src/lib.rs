@@ -6,7 +6,8 @@
 //!
 //! Invariants: nothing here writes; every run ends when its time limit has passed or its caller has disconnected, and
 //! its memory is reserved from its client's share. This crate runs blocks by the steps of `tenon-execution-block`, and
-//! knows no database, no JSON and no family of chains but Ethereum's.
+//! knows no database and no family of chains but Ethereum's. It writes no JSON; it only estimates how long the JSON of
+//! an answer will be, to reserve memory for it.
 
 #![forbid(unsafe_code)]
 

@@ -25,8 +25,8 @@ pub(crate) struct Entry {
     /// Maximum cost to its sender, wei: gas at the fee cap, blob gas at its cap, value.
     pub(crate) cost: U256,
     pub(crate) slots: u64,
-    /// Whether it is kept when the pool is full, and journalled. Requested at first, granted while the local share
-    /// lasts.
+    /// Whether it is kept when the pool is full, and journalled. Set by the sender; cleared if the share for local
+    /// transactions is full.
     pub(crate) is_local: bool,
     /// See [`CostAndPriority::sponsor`].
     pub(crate) sponsor: Option<tenon_api::Address>,

@@ -333,7 +333,7 @@ mod tests {
         };
         let host = host(Profile::Ethereum).with_memory(1 << 20).answer(summary);
         let host =
-            host.answer(|_: GetPoolContent| -> Result<PoolContent, Failure> { panic!("asked for all the same") });
+            host.answer(|_: GetPoolContent| -> Result<PoolContent, Failure> { panic!("the content was requested although its memory was refused") });
 
         for (method, params) in
             [("txpool_content", "[]"), ("txpool_contentFrom", r#"["0x0101010101010101010101010101010101010101"]"#)]

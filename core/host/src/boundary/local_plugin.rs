@@ -123,7 +123,7 @@ impl LocalInstance {
     /// Ends the instance.
     ///
     /// # Safety
-    /// No call, no stream is left, and no function of this instance is used after.
+    /// All calls and streams have ended, and no function of this instance is used afterwards.
     unsafe fn stop(&self) {
         let stop = self.library.table().stop;
         // SAFETY: guaranteed by the caller.

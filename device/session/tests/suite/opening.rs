@@ -82,7 +82,7 @@ async fn a_wrong_pin_is_sent_once_and_opening_starts_again() {
 }
 
 #[tokio::test]
-async fn a_passphrase_is_brought_by_the_next_call() {
+async fn the_next_call_supplies_the_passphrase() {
     for model in Model::ALL {
         let source = PassphraseSource::Host;
         let mut held = Held::new(SimulatorSettings {

@@ -180,7 +180,7 @@ fn a_log_is_unchanged_only_by_its_own_key() {
 }
 
 #[test]
-fn a_removed_log_is_not_begun_again_with_its_key() {
+fn a_new_log_is_refused_while_the_key_of_the_old_one_exists() {
     let folder = log_of(3, 1 << 20);
     let path = only_file(folder.path());
     fs::remove_file(folder.path().join("checkpoint.json")).unwrap();

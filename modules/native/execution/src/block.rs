@@ -185,8 +185,8 @@ impl FamilyBlock for NativeBlock {
     }
 }
 
-/// Executes the exchange's step, or checks that the block needs none; returns whether its transactions need no check, and
-/// the changes of the trading state.
+/// Executes the exchange's step, or checks that the block needs none. Returns whether the exchange's checks of its
+/// transactions can be skipped, and the changes of the trading state.
 fn open_exchange(
     spec: &ChainSpec,
     native: &NativeSettings,

@@ -129,7 +129,7 @@ async fn messages_pass_both_ways_over_tcp_and_a_disconnect_arrives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_never_speaks_is_cut_after_the_handshakes_limit() {
+async fn a_silent_peer_is_disconnected_at_the_limit_of_the_handshake() {
     let (ours, _theirs) = duplex(1024);
     let (_, accepted) = sessions();
 
@@ -153,7 +153,7 @@ async fn an_idle_connection_is_kept_by_pings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_peer_that_does_not_read_is_cut() {
+async fn a_peer_that_does_not_read_is_disconnected() {
     let (one, _other) = connected().await;
 
     // The other owner takes no events, so its connection stops reading, and this one cannot write.
@@ -315,7 +315,7 @@ async fn unfinished_messages_of_one_address_block_no_other_peer() {
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
 }
 
-/// 100 KiB/s, while the messages of four attackers of different addresses fill the pool.
+/// A peer sends 100 KiB/s while messages of four attackers at different addresses fill the memory for messages.
 #[tokio::test(start_paused = true)]
 async fn a_peer_on_a_slow_line_completes_its_large_message_while_others_wait() {
     let budget = small_budget();
@@ -331,7 +331,7 @@ async fn a_peer_on_a_slow_line_completes_its_large_message_while_others_wait() {
 
     let begun = Instant::now();
     assert_eq!(own.message().await, (0, 2, payload));
-    // 9 s, and two turns of others.
+    // 9 s, plus two turns of other connections.
     assert!(begun.elapsed() < Duration::from_secs(16), "{:?}", begun.elapsed());
     assert!(!own.end.is_finished());
 }

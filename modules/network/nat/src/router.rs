@@ -40,7 +40,7 @@ pub enum Transport {
     Udp,
 }
 
-/// A port of this machine, requested with the same number outside.
+/// A port of this machine. The same number is requested for the external port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MappedPort {
     /// Its transport.

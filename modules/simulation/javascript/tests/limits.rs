@@ -77,7 +77,7 @@ fn errors_name_the_function_that_they_happened_in() {
 }
 
 #[test]
-fn scripts_that_recurse_or_allocate_without_end_get_words_and_the_next_script_runs() {
+fn scripts_that_recurse_or_allocate_without_end_return_an_error_and_the_next_script_runs() {
     let (host, slot) = (host(), ScriptSlot::default());
     let cases = [
         ("(function f() { return f(); })()", "stack"),

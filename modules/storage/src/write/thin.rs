@@ -109,7 +109,7 @@ impl Store {
 
 /// Whether a block is far below the head of its network.
 pub(crate) fn is_old(header: &Header) -> bool {
-    // Subtracted from the time of day: a timestamp can exceed what the system's clock can represent.
+    // The age is a difference, because adding a timestamp to `UNIX_EPOCH` can overflow.
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since_epoch.checked_sub(Duration::from_secs(header.timestamp)).is_some_and(|age| age > OLD_AGE)
 }

@@ -53,7 +53,7 @@ fn a_single_client_gets_every_place() {
     let arrivals = [(); 4].map(|()| arrive(&mut state, client(1), now, "job").1);
 
     assert_eq!(arrivals, [Arrival::Runs, Arrival::Runs, Arrival::Runs, WAITS]);
-    assert!(!state.is_contended(), "its own job that waits is no reason to yield");
+    assert!(!state.is_contended(), "a waiting job of the same client does not cause a yield");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::{
 };
 
 use tenon_accounts::Accounts;
+use tenon_config::DEVELOPMENT_MNEMONIC;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixListener,
@@ -21,12 +22,11 @@ use super::*;
 /// Digests that the scripted service signs, chosen by the first byte and independent of the requested message.
 const RIGHT: B256 = B256::repeat_byte(1);
 const OTHER: B256 = B256::repeat_byte(2);
-const MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 /// The masternode's key in the service.
 fn key() -> Arc<dyn BlockSigner> {
     static KEY: LazyLock<Arc<dyn BlockSigner>> = LazyLock::new(|| {
-        let accounts = Accounts::masternode_from_mnemonic(MNEMONIC, 50).unwrap();
+        let accounts = Accounts::masternode_from_mnemonic(DEVELOPMENT_MNEMONIC, 50).unwrap();
         accounts.block_signer(accounts.addresses()[0]).unwrap()
     });
     Arc::clone(&KEY)
@@ -134,7 +134,7 @@ impl Setup {
 }
 
 #[tokio::test]
-async fn a_signature_is_asked_for_once_and_then_at_hand() {
+async fn a_signature_is_requested_once_and_then_cached() {
     let setup = Setup::new();
     let _service = setup.serve(Script::Signs(RIGHT));
     setup.wait_until_ready().await;

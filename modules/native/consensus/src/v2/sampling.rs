@@ -92,7 +92,7 @@ impl BoundHeaders {
         bound
     }
 
-    /// Takes the anchor of a header out. A second verification of the header is therefore a full one.
+    /// Removes a header's anchor and returns it. A second verification of the header is therefore a full one.
     pub(crate) fn take(&self, header: B256) -> Option<Arc<Anchor>> {
         self.anchors.lock().pop(&header)
     }

@@ -148,7 +148,7 @@ fn a_hundred_masternodes_with_six_peers_each_commit_the_same_blocks() {
 
 /// Three of four masternodes run, so that no block is made unless each of them signs.
 #[test]
-fn a_masternode_goes_on_signing_while_others_send_its_signatures_with_a_high_s() {
+fn a_masternode_continues_signing_while_others_send_its_signatures_with_a_high_s() {
     let mut world = World::large(1, 4, 3);
     for instant in 0..2_000 {
         while world.step(instant * 10) {}

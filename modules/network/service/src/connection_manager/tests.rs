@@ -155,7 +155,7 @@ fn faults_cut_and_ban_and_the_ban_is_kept() {
 }
 
 #[test]
-fn a_static_node_is_dialed_and_a_removed_one_cut() {
+fn a_static_node_is_dialed_and_a_removed_one_is_disconnected() {
     let mut manager = manager();
     let node = NodeKey::random().unwrap().id();
     let endpoint = Endpoint { ip: at(1).ip(), udp: 30303, tcp: 30303 };

@@ -256,7 +256,7 @@ fn the_database_is_not_read_for_announcements_beyond_the_limit_of_a_peer() {
 
 /// A block that was dropped on its way is not sent a second time, and the network may wait for this node's vote.
 #[test]
-fn a_block_that_a_vote_is_for_is_asked_for_with_its_parents() {
+fn the_block_of_a_vote_is_requested_with_its_parents() {
     let (own, theirs) = (Chain::new(10, 1, 0), Chain::new(13, 1, 0));
     let mut world =
         World::new(&own, &[(PeerBehaviour::Honest, theirs.clone()), (PeerBehaviour::Honest, theirs.clone())]);
