@@ -28,11 +28,48 @@ const STANDARD_DOMAIN: [(&str, MemberType); 5] = [
 
 /// What is wrong with typed data. The text names the member or type, but no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("typed data: {0}")]
-pub struct TypedDataError(String);
-
-fn wrong<T>(words: impl Into<String>) -> Result<T, TypedDataError> {
-    Err(TypedDataError(words.into()))
+pub enum TypedDataError {
+    /// Its text is too long.
+    #[error("typed data: {0} bytes; at most {max} are allowed", max = MAX_TEXT)]
+    TooLong(usize),
+    /// It is not JSON.
+    #[error("typed data: {0}")]
+    NotJson(String),
+    /// It does not name the structure of its message.
+    #[error("typed data: primaryType is missing")]
+    NoPrimaryType,
+    /// Its types are of another JSON type.
+    #[error("typed data: types is not an object")]
+    TypesNotObject,
+    /// It declares too many structures.
+    #[error("typed data: more than {} structures", MAX_STRUCTURES)]
+    TooManyStructures,
+    /// The members of this structure are of another JSON type.
+    #[error("typed data: the members of {0} are not a list")]
+    MembersNotList(String),
+    /// A member is declared without a part.
+    #[error("typed data: a member of {structure} has no {part}")]
+    IncompleteMember {
+        /// Name of the structure.
+        structure: String,
+        /// The missing part: `name` or `type`.
+        part: &'static str,
+    },
+    /// This member, with its structure, has no valid type.
+    #[error("typed data: the type of {0} is not valid")]
+    InvalidType(String),
+    /// Two members of this structure have one name.
+    #[error("typed data: two members of {0} have the same name")]
+    EqualNames(String),
+    /// There is no structure of this name.
+    #[error("typed data: there is no structure {0}")]
+    NoStructure(String),
+    /// The value of this member, with its structure, is not of its type.
+    #[error("typed data: the value of {0} is not of its type")]
+    WrongValue(String),
+    /// This member, with its structure, has no value.
+    #[error("typed data: {0} is missing")]
+    NoValue(String),
 }
 
 /// Reads typed data with the members of `eth_signTypedData_v4`. The hashes are those that will be signed;
@@ -46,11 +83,11 @@ pub fn read_typed_data(
     message_hash: Option<B256>,
 ) -> Result<TypedData, TypedDataError> {
     if text.len() > MAX_TEXT {
-        return wrong(format!("{} bytes; at most {MAX_TEXT} are allowed", text.len()));
+        return Err(TypedDataError::TooLong(text.len()));
     }
-    let json: Json = serde_json::from_str(text).map_err(|error| TypedDataError(error.to_string()))?;
+    let json: Json = serde_json::from_str(text).map_err(|error| TypedDataError::NotJson(error.to_string()))?;
     let Some(primary_type) = json.get("primaryType").and_then(Json::as_str) else {
-        return wrong("primaryType is missing");
+        return Err(TypedDataError::NoPrimaryType);
     };
     let mut structures = structures(json.get("types").unwrap_or(&Json::Null))?;
     let given = json.get("domain").unwrap_or(&Json::Null);
@@ -73,29 +110,29 @@ pub fn read_typed_data(
 type Structures = BTreeMap<String, Vec<Member>>;
 
 fn structures(types: &Json) -> Result<Structures, TypedDataError> {
-    let Some(types) = types.as_object() else { return wrong("types is not an object") };
+    let types = types.as_object().ok_or(TypedDataError::TypesNotObject)?;
     if types.len() > MAX_STRUCTURES {
-        return wrong(format!("more than {MAX_STRUCTURES} structures"));
+        return Err(TypedDataError::TooManyStructures);
     }
     let mut structures = Structures::new();
     for (name, members) in types {
-        let Some(members) = members.as_array() else { return wrong(format!("the members of {name} are not a list")) };
+        let members = members.as_array().ok_or_else(|| TypedDataError::MembersNotList(name.clone()))?;
         let member = |member: &Json| {
-            let text = |key: &str| match member.get(key).and_then(Json::as_str) {
-                Some(text) => Ok(text),
-                None => wrong(format!("a member of {name} has no {key}")),
+            let text = |part| {
+                let text = member.get(part).and_then(Json::as_str);
+                text.ok_or_else(|| TypedDataError::IncompleteMember { structure: name.clone(), part })
             };
             let (kind, member) = (text("type")?, text("name")?);
             match member_type(kind, types) {
                 Some(kind) => Ok(Member { name: member.to_owned(), kind }),
-                None => wrong(format!("the type of {name}.{member} is not valid")),
+                None => Err(TypedDataError::InvalidType(format!("{name}.{member}"))),
             }
         };
         let members: Vec<Member> = members.iter().map(member).collect::<Result<_, _>>()?;
         let names: BTreeSet<&str> = members.iter().map(|member| member.name.as_str()).collect();
         if names.len() < members.len() {
             // One value would serve several members, so that few declarations could produce a large amount of data.
-            return wrong(format!("two members of {name} have the same name"));
+            return Err(TypedDataError::EqualNames(name.clone()));
         }
         structures.insert(name.clone(), members);
     }
@@ -145,14 +182,14 @@ fn bytes_of(bits: &str) -> Option<u32> {
 /// Reads the values of a structure, in the order of its members. The JSON parser limits the depth and every value is
 /// read once, so the length of the text bounds depth and size.
 fn structure(name: &str, json: &Json, structures: &Structures) -> Result<Value, TypedDataError> {
-    let Some(members) = structures.get(name) else { return wrong(format!("there is no structure {name}")) };
+    let members = structures.get(name).ok_or_else(|| TypedDataError::NoStructure(name.to_owned()))?;
     let member = |member: &Member| match json.get(&member.name) {
         Some(json) => match value(&member.kind, json, structures) {
             Ok(Some(value)) => Ok(value),
-            Ok(None) => wrong(format!("the value of {name}.{} is not of its type", member.name)),
+            Ok(None) => Err(TypedDataError::WrongValue(format!("{name}.{}", member.name))),
             Err(error) => Err(error),
         },
-        None => wrong(format!("{name}.{} is missing", member.name)),
+        None => Err(TypedDataError::NoValue(format!("{name}.{}", member.name))),
     };
     members.iter().map(member).collect::<Result<_, _>>().map(Value::Parts)
 }

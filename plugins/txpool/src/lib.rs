@@ -332,8 +332,9 @@ mod tests {
             Ok(PoolSummary { pending: vec![large; 10], queued: Vec::new() })
         };
         let host = host(Profile::Ethereum).with_memory(1 << 20).answer(summary);
-        let host =
-            host.answer(|_: GetPoolContent| -> Result<PoolContent, Failure> { panic!("the content was requested although its memory was refused") });
+        let host = host.answer(|_: GetPoolContent| -> Result<PoolContent, Failure> {
+            panic!("the content was requested although its memory was refused")
+        });
 
         for (method, params) in
             [("txpool_content", "[]"), ("txpool_contentFrom", r#"["0x0101010101010101010101010101010101010101"]"#)]

@@ -36,9 +36,83 @@ const MAX_HASHED_DECLARATIONS: usize = 32 << 20;
 const DOMAIN_TEXTS: [&str; 4] = ["name", "version", "verifyingContract", "salt"];
 
 /// Why typed data cannot be signed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TypedDataError(String);
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TypedDataError {
+    /// It is not JSON, or not the JSON of typed data.
+    #[error("json: {0}")]
+    Json(String),
+    /// A standard member of the domain has another JSON form than its type.
+    #[error("json: domain: {0}")]
+    DomainJson(String),
+    /// The domain is not valid.
+    #[error("domain: {0}")]
+    Domain(Box<Self>),
+    /// A standard member of the domain that must be a string is not one.
+    #[error("{0} is not a string")]
+    NotText(&'static str),
+    /// The domain's chain id has another JSON type.
+    #[error("chainId is neither a whole number nor a string")]
+    ChainId,
+    /// A value does not match its type, or a type is unknown.
+    #[error(transparent)]
+    Encoding(#[from] alloy_dyn_abi::Error),
+    /// The text of an integer is not one.
+    #[error("{0:?} is not an integer")]
+    NotAnInteger(String),
+    /// More JSON values than are read.
+    #[error("typed data of more than {} values", MAX_VALUES)]
+    TooManyValues,
+    /// More structures than are read.
+    #[error("typed data of more than {} structures", MAX_STRUCTURES)]
+    TooManyStructures,
+    /// More declared members than are read.
+    #[error("typed data of more than {} members", MAX_MEMBERS)]
+    TooManyMembers,
+    /// A structure has the name of an elementary type.
+    #[error("structure {0} has the name of an elementary type")]
+    ElementaryName(String),
+    /// A structure declares a member twice.
+    #[error("structure {structure} declares its member {member} twice")]
+    DeclaredTwice {
+        /// Name of the structure.
+        structure: String,
+        /// Name of the member.
+        member: String,
+    },
+    /// Hashing would copy the declarations too often.
+    #[error("typed data of {objects} objects with {bytes} bytes of declarations")]
+    LargeDeclarations {
+        /// Number of objects in the data.
+        objects: usize,
+        /// Length of all declarations.
+        bytes: usize,
+    },
+    /// A name or a type is too long.
+    #[error("a name or type of more than {} bytes", MAX_NAME_BYTES)]
+    LongName,
+    /// Structures are nested too deeply, or contain themselves.
+    #[error("typed data of more than {} nested structures", MAX_DEPTH)]
+    TooDeep,
+    /// A member has a type that EIP-712 does not know.
+    #[error("{0:?} is not a type of typed data")]
+    NotAType(String),
+    /// An array has too many dimensions.
+    #[error("an array of more than {} dimensions", MAX_DIMENSIONS)]
+    TooManyDimensions,
+    /// A structure expands to too many members.
+    #[error("{0} has more than {max} members with those of the structures in it", max = MAX_EXPANDED_MEMBERS)]
+    TooManyExpandedMembers(String),
+}
+
+impl TypedDataError {
+    fn json(error: serde_json::Error) -> Self {
+        Self::Json(error.to_string())
+    }
+
+    fn in_domain(self) -> Self {
+        Self::Domain(Box::new(self))
+    }
+}
 
 /// The hashes that a signature covers (EIP-712, `hashStruct`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,41 +136,37 @@ impl Hashes {
 ///
 /// # Errors
 /// [`TypedDataError`]: a member is missing, or a value is not of its type.
-pub fn hash(data: Value) -> Result<Hashes, TypedDataError> {
-    hashes(data).map_err(TypedDataError)
-}
-
-fn hashes(mut data: Value) -> Result<Hashes, String> {
+pub fn hash(mut data: Value) -> Result<Hashes, TypedDataError> {
     let given = data.as_object_mut().and_then(|members| members.remove("domain")).unwrap_or_else(|| json!({}));
-    let mut data: TypedData = serde_json::from_value(data).map_err(|error| format!("json: {error}"))?;
+    let mut data: TypedData = serde_json::from_value(data).map_err(TypedDataError::json)?;
     let message = match data.primary_type == DOMAIN_TYPE {
         true => None,
         false => Some(hash_struct(&data)?),
     };
     if !data.resolver.contains_type_name(DOMAIN_TYPE) {
-        check_integers(&DynSolType::Uint(256), &given["chainId"]).map_err(|error| format!("domain: {error}"))?;
-        data.domain = serde_json::from_value(given).map_err(|error| format!("json: domain: {error}"))?;
+        check_integers(&DynSolType::Uint(256), &given["chainId"]).map_err(TypedDataError::in_domain)?;
+        data.domain = serde_json::from_value(given).map_err(|error| TypedDataError::DomainJson(error.to_string()))?;
         return Ok(Hashes { domain: data.domain.separator(), message });
     }
     (data.primary_type, data.message) = (DOMAIN_TYPE.to_owned(), given);
-    let domain = hash_struct(&data).map_err(|error| format!("domain: {error}"))?;
+    let domain = hash_struct(&data).map_err(TypedDataError::in_domain)?;
     Ok(Hashes { domain, message })
 }
 
-fn hash_struct(data: &TypedData) -> Result<B256, String> {
+fn hash_struct(data: &TypedData) -> Result<B256, TypedDataError> {
     // Refuses unknown types before their values are read.
-    data.encode_type().map_err(|error| error.to_string())?;
-    let kind = data.resolver.resolve(&data.primary_type).map_err(|error| error.to_string())?;
+    data.encode_type()?;
+    let kind = data.resolver.resolve(&data.primary_type)?;
     check_integers(&kind, &data.message)?;
-    data.hash_struct().map_err(|error| error.to_string())
+    Ok(data.hash_struct()?)
 }
 
 /// Checks the texts of integers, of which alloy accepts more than go-ethereum: `0x`, `5_`, `0b101`, `0o5`, `-0x5`. Values of
 /// another form than their type are left to the hashing.
-fn check_integers(kind: &DynSolType, value: &Value) -> Result<(), String> {
+fn check_integers(kind: &DynSolType, value: &Value) -> Result<(), TypedDataError> {
     match (kind, value) {
         (DynSolType::Int(_) | DynSolType::Uint(_), Value::String(text)) if !is_integer(text) => {
-            Err(format!("{text:?} is not an integer"))
+            Err(TypedDataError::NotAnInteger(text.clone()))
         }
         (DynSolType::Array(kind) | DynSolType::FixedArray(kind, _), Value::Array(values)) => {
             values.iter().try_for_each(|value| check_integers(kind, value))
@@ -124,7 +194,7 @@ fn is_integer(text: &str) -> bool {
 /// # Errors
 /// As [`read`].
 pub fn read_text(json: &str) -> Result<Value, TypedDataError> {
-    parse(json).and_then(within_limits).map_err(TypedDataError)
+    parse(json).and_then(read)
 }
 
 /// Reads typed data within the limits: an object, or its JSON text. The standard members of the domain must be text
@@ -133,17 +203,13 @@ pub fn read_text(json: &str) -> Result<Value, TypedDataError> {
 /// # Errors
 /// [`TypedDataError`]: the text is not JSON, a limit is exceeded, or a member of the domain is of another JSON type.
 pub fn read(data: Value) -> Result<Value, TypedDataError> {
-    within_limits(data).map_err(TypedDataError)
-}
-
-fn within_limits(data: Value) -> Result<Value, String> {
     let data = match data {
         Value::String(text) => parse(&text)?,
         data => data,
     };
     let mut counts = Counts::default();
     counts.add(&data)?;
-    check_domain(&data["domain"])?;
+    check_domain(&data["domain"]).map_err(TypedDataError::in_domain)?;
     if let Some(types) = data.get("types").and_then(Value::as_object) {
         check_types(types, counts.objects)?;
     }
@@ -152,7 +218,7 @@ fn within_limits(data: Value) -> Result<Value, String> {
 
 /// Parses JSON. Counts the values in the text first, because a tree of values takes up to a hundred times the memory of
 /// its text. [`Counts`] applies the exact limit.
-fn parse(json: &str) -> Result<Value, String> {
+fn parse(json: &str) -> Result<Value, TypedDataError> {
     let (mut values, mut is_in_string, mut is_escaped) = (1, false, false);
     for byte in json.bytes() {
         match byte {
@@ -164,14 +230,10 @@ fn parse(json: &str) -> Result<Value, String> {
         }
         // An empty array or object counts as two here.
         if values > 2 * MAX_VALUES {
-            return Err(too_many());
+            return Err(TypedDataError::TooManyValues);
         }
     }
-    serde_json::from_str(json).map_err(|error| format!("json: {error}"))
-}
-
-fn too_many() -> String {
-    format!("typed data of more than {MAX_VALUES} values")
+    serde_json::from_str(json).map_err(TypedDataError::json)
 }
 
 /// Numbers of JSON values.
@@ -183,10 +245,10 @@ struct Counts {
 
 impl Counts {
     /// Recursion is bounded: JSON nests no deeper than its parser allows.
-    fn add(&mut self, value: &Value) -> Result<(), String> {
+    fn add(&mut self, value: &Value) -> Result<(), TypedDataError> {
         self.values += 1;
         if self.values > MAX_VALUES {
-            return Err(too_many());
+            return Err(TypedDataError::TooManyValues);
         }
         match value {
             Value::Array(values) => values.iter().try_for_each(|value| self.add(value)),
@@ -199,43 +261,43 @@ impl Counts {
     }
 }
 
-fn check_domain(domain: &Value) -> Result<(), String> {
+fn check_domain(domain: &Value) -> Result<(), TypedDataError> {
     if let Some(name) = DOMAIN_TEXTS.iter().find(|name| !(domain[**name].is_null() || domain[**name].is_string())) {
-        return Err(format!("domain: {name} is not a string"));
+        return Err(TypedDataError::NotText(name));
     }
     let chain_id = &domain["chainId"];
     if chain_id.is_null() || chain_id.is_string() || chain_id.is_u64() {
         return Ok(());
     }
-    Err("domain: chainId is neither a whole number nor a string".to_owned())
+    Err(TypedDataError::ChainId)
 }
 
-fn check_types(types: &Map<String, Value>, objects: usize) -> Result<(), String> {
+fn check_types(types: &Map<String, Value>, objects: usize) -> Result<(), TypedDataError> {
     if types.len() > MAX_STRUCTURES {
-        return Err(format!("typed data of more than {MAX_STRUCTURES} structures"));
+        return Err(TypedDataError::TooManyStructures);
     }
     let members = types.values().map(|members| members.as_array().map_or(0, Vec::len)).sum::<usize>();
     if members > MAX_MEMBERS {
-        return Err(format!("typed data of more than {MAX_MEMBERS} members"));
+        return Err(TypedDataError::TooManyMembers);
     }
     if let Some(name) = types.keys().find(|name| is_elementary(name)) {
-        return Err(format!("structure {name} has the name of an elementary type"));
+        return Err(TypedDataError::ElementaryName(name.clone()));
     }
     types.iter().try_for_each(|(name, members)| check_names(name, members))?;
-    let declared = declarations_length(types)?;
-    if declared.saturating_mul(objects) > MAX_HASHED_DECLARATIONS {
-        return Err(format!("typed data of {objects} objects with {declared} bytes of declarations"));
+    let bytes = declarations_length(types)?;
+    if bytes.saturating_mul(objects) > MAX_HASHED_DECLARATIONS {
+        return Err(TypedDataError::LargeDeclarations { objects, bytes });
     }
     let mut known = HashMap::new();
     types.keys().try_for_each(|name| expand(name, types, &mut known, 0).map(drop))
 }
 
 /// Checks that a structure declares each member once. Otherwise hashing would copy a member's value for each declaration.
-fn check_names(structure: &str, members: &Value) -> Result<(), String> {
+fn check_names(structure: &str, members: &Value) -> Result<(), TypedDataError> {
     let mut names = HashSet::new();
     let declared = members.as_array().into_iter().flatten().filter_map(|member| member["name"].as_str());
     match declared.into_iter().find(|name| !names.insert(*name)) {
-        Some(name) => Err(format!("structure {structure} declares its member {name} twice")),
+        Some(name) => Err(TypedDataError::DeclaredTwice { structure: structure.to_owned(), member: name.to_owned() }),
         None => Ok(()),
     }
 }
@@ -248,13 +310,13 @@ fn is_elementary(name: &str) -> bool {
 }
 
 /// Length of all names and types, bytes.
-fn declarations_length(types: &Map<String, Value>) -> Result<usize, String> {
+fn declarations_length(types: &Map<String, Value>) -> Result<usize, TypedDataError> {
     let mut length = 0;
     for (name, members) in types {
         let texts = members.as_array().into_iter().flatten().flat_map(|member| [&member["name"], &member["type"]]);
         for text in std::iter::once(name.as_str()).chain(texts.filter_map(Value::as_str)) {
             if text.len() > MAX_NAME_BYTES {
-                return Err(format!("a name or type of more than {MAX_NAME_BYTES} bytes"));
+                return Err(TypedDataError::LongName);
             }
             length += text.len();
         }
@@ -271,10 +333,9 @@ fn expand<'a>(
     types: &'a Map<String, Value>,
     known: &mut HashMap<&'a str, Expanded>,
     outer: usize,
-) -> Result<Expanded, String> {
-    let too_deep = || format!("typed data of more than {MAX_DEPTH} nested structures");
+) -> Result<Expanded, TypedDataError> {
     if outer >= MAX_DEPTH {
-        return Err(too_deep());
+        return Err(TypedDataError::TooDeep);
     }
     if let Some(expanded) = known.get(name) {
         return Ok(*expanded);
@@ -284,16 +345,16 @@ fn expand<'a>(
         let Some(kind) = member.get("type").and_then(Value::as_str) else { continue };
         // EIP-712 has no tuples. The library resolves them without a limit, and without noticing a cycle.
         if kind.contains('(') {
-            return Err(format!("{kind:?} is not a type of typed data"));
+            return Err(TypedDataError::NotAType(kind.to_owned()));
         }
         if kind.matches('[').count() > MAX_DIMENSIONS {
-            return Err(format!("an array of more than {MAX_DIMENSIONS} dimensions"));
+            return Err(TypedDataError::TooManyDimensions);
         }
         count += 1;
         let base = kind.split('[').next().unwrap_or_default();
         // The library reads `uint0256` as `uint256`, but hashes the name as it is written.
         if is_elementary(base) && base.trim_start_matches(|letter: char| letter.is_ascii_lowercase()).starts_with('0') {
-            return Err(format!("{kind:?} is not a type of typed data"));
+            return Err(TypedDataError::NotAType(kind.to_owned()));
         }
         if let Some((inside, _)) = types.get_key_value(base) {
             let (members, levels) = expand(inside, types, known, outer + 1)?;
@@ -302,10 +363,10 @@ fn expand<'a>(
         }
     }
     if depth > MAX_DEPTH {
-        return Err(too_deep());
+        return Err(TypedDataError::TooDeep);
     }
     if count > MAX_EXPANDED_MEMBERS {
-        return Err(format!("{name} has more than {MAX_EXPANDED_MEMBERS} members with those of the structures in it"));
+        return Err(TypedDataError::TooManyExpandedMembers(name.to_owned()));
     }
     known.insert(name, (count, depth));
     Ok((count, depth))
@@ -456,8 +517,8 @@ mod tests {
         assert_eq!(hash_of(""), hash_of("0"), "an empty text is zero");
         assert!(["5", "0x5", "0X5", "05", "-5", "+5"].into_iter().all(|text| hash_of(text).is_ok()));
         for text in ["0x", "5_", "_", "0b101", "0o5", "-0x5", "-", "0x_5", "5 ", "x", "0x0x5", "٥"] {
-            let refused = Err(TypedDataError(format!("{text:?} is not an integer")));
-            let of_domain = Err(TypedDataError(format!("domain: {text:?} is not an integer")));
+            let refused = Err(TypedDataError::NotAnInteger(text.to_owned()));
+            let of_domain = Err(TypedDataError::NotAnInteger(text.to_owned()).in_domain());
             assert_eq!(hash_of(text), refused);
             assert_eq!(domain_of(text), of_domain);
             assert_eq!(declared_of(text), of_domain);

@@ -8,7 +8,7 @@ use tenon_api::{StoreError, WholeBalance};
 use tenon_chain::{address_in, element_slot, mapping_slot, masternode_owner};
 
 use super::{
-    ExchangeError,
+    BrokenRule, ExchangeError,
     amounts::{Wide, locked_fund, low_word, wide},
     order::book_of,
 };
@@ -248,10 +248,7 @@ impl<'a> Ledger<'a> {
         for index in 0..count {
             let slot = mapping_slot(U256::from(index).into(), RELAYER_COINBASES);
             let relayer = address_in(self.slot(self.registration, slot.into())?);
-            let differ = |(from, to)| {
-                ExchangeError::Rule(format!("invalid length from token & to token: from :{from} , to :{to} "))
-            };
-            let pairs = self.pairs(relayer)?.map_err(differ)?;
+            let pairs = self.pairs(relayer)?.map_err(|(from, to)| BrokenRule::UnequalTokens { from, to })?;
             books.extend(pairs.into_iter().map(|(base, quote)| book_of(base, quote)));
         }
         books.sort_unstable();

@@ -29,7 +29,7 @@ mod order;
 mod settlement;
 mod state;
 
-use alloy_primitives::{Address, address};
+use alloy_primitives::{Address, B256, address};
 use tenon_api::StoreError;
 use tenon_chain::TrieError;
 
@@ -51,12 +51,41 @@ pub const LENDING_FINALIZED: Address = address!("0000000000000000000000000000000
 /// The exchange does nothing up to and including this block.
 const LAST_INACTIVE_BLOCK: u64 = 900;
 
+/// A rule of the exchange that a block breaks. The texts are the reference's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BrokenRule {
+    /// The nonce of an order is above its user's next one.
+    #[error("nonce too high")]
+    NonceTooHigh,
+    /// The nonce of an order is below its user's next one.
+    #[error("nonce too low")]
+    NonceTooLow,
+    /// A relayer lists more or fewer base tokens than quote tokens.
+    #[error("invalid length from token & to token: from :{from} , to :{to} ")]
+    UnequalTokens {
+        /// Number of base tokens.
+        from: u64,
+        /// Number of quote tokens.
+        to: u64,
+    },
+    /// The step has another result than the block states.
+    #[error("invalid XDCx trading state merke trie got : {got} , expect : {expected} ,parent : {parent}")]
+    TradingRoot {
+        /// The trading root after the step.
+        got: B256,
+        /// The block's trading root.
+        expected: B256,
+        /// The parent block's trading root.
+        parent: B256,
+    },
+}
+
 /// Why the exchange's step failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ExchangeError {
     /// The block is not valid.
-    #[error("{0}")]
-    Rule(String),
+    #[error(transparent)]
+    Rule(#[from] BrokenRule),
     /// A feature that this node does not implement.
     #[error("{0}")]
     Unsupported(&'static str),

@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256};
 
 use super::{
-    ExchangeError,
+    BrokenRule, ExchangeError,
     amounts::{CANCEL_FEE, COIN, FEE_BASE, RELAYER_FEE, Wide, word},
     ledger::{Ledger, NATIVE},
     order::{Order, Side, book_of},
@@ -52,8 +52,8 @@ impl Market<'_, '_> {
         let user = order.user.into_word();
         let nonce = self.trading.nonce(user)?;
         match Wide::from(nonce).cmp(&order.nonce) {
-            std::cmp::Ordering::Less => return Err(ExchangeError::Rule("nonce too high".to_owned())),
-            std::cmp::Ordering::Greater => return Err(ExchangeError::Rule("nonce too low".to_owned())),
+            std::cmp::Ordering::Less => return Err(BrokenRule::NonceTooHigh.into()),
+            std::cmp::Ordering::Greater => return Err(BrokenRule::NonceTooLow.into()),
             std::cmp::Ordering::Equal => {}
         }
         self.trading.set_nonce(user, nonce.wrapping_add(1))?;

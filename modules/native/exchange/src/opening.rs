@@ -12,7 +12,7 @@ use tenon_chain::{ChainSpec, TrieError, TrieUpdate};
 use tenon_native_spec::NativeSettings;
 
 use crate::{
-    EXCHANGE_ROOTS, ExchangeError, LAST_INACTIVE_BLOCK, LENDING, TRADING,
+    BrokenRule, EXCHANGE_ROOTS, ExchangeError, LAST_INACTIVE_BLOCK, LENDING, TRADING,
     batch::{may_hold_orders, orders_in},
     ledger::{Ledger, MainState},
     matching::Market,
@@ -25,9 +25,9 @@ pub enum OpeningError {
     /// The step needs a rule that is not implemented here.
     #[error("{0}")]
     Unsupported(String),
-    /// The block is invalid; with the reference's text.
-    #[error("{0}")]
-    Rule(String),
+    /// The block is invalid.
+    #[error(transparent)]
+    Rule(BrokenRule),
     /// The author of a block is unknown.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
@@ -129,9 +129,7 @@ impl Opening {
             return Ok((update, prices));
         }
         let (got, expected, parent) = (update.root, self.root, self.parent_root);
-        let reason =
-            format!("invalid XDCx trading state merke trie got : {got} , expect : {expected} ,parent : {parent}");
-        Err(OpeningError::Rule(reason))
+        Err(OpeningError::Rule(BrokenRule::TradingRoot { got, expected, parent }))
     }
 
     fn run(&self, market: &mut Market<'_, '_>) -> Result<(), ExchangeError> {
@@ -193,7 +191,7 @@ fn unsupported(what: &str) -> OpeningError {
 
 fn in_block(error: ExchangeError) -> OpeningError {
     match error {
-        ExchangeError::Rule(reason) => OpeningError::Rule(reason),
+        ExchangeError::Rule(broken) => OpeningError::Rule(broken),
         ExchangeError::Unsupported(what) => unsupported(&format!("{what} (docs/spec/chain.md 6.4)")),
         ExchangeError::Damaged(what) => StoreError::Corrupt { what: format!("the trading state: {what}") }.into(),
         ExchangeError::Trie(source) => OpeningError::Trie(source),

@@ -14,7 +14,7 @@ use tenon_execution_interface::{AnyEvm, BlockState, ExecutionError, OwnFailure, 
 pub(super) fn in_block(number: BlockNumber, error: OpeningError) -> ExecutionError {
     match error {
         OpeningError::Unsupported(what) => ExecutionError::Unsupported { number, what },
-        OpeningError::Rule(reason) => ExecutionError::Exchange { number, reason },
+        OpeningError::Rule(broken) => ExecutionError::Exchange { number, reason: broken.to_string() },
         OpeningError::Consensus(error) => error.into(),
         OpeningError::Store(error) => error.into(),
         OpeningError::Trie(source) => ExecutionError::Trie { number, source },
