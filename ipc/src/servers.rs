@@ -1,6 +1,7 @@
 //! All front-ends together. HTTP and WebSocket can be opened and closed separately while the others serve.
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,7 +11,10 @@ use std::{
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tenon_bus::MemoryBudget;
-use tokio::{net::TcpListener, task::JoinSet};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -26,6 +30,10 @@ use crate::{
     token::TokenCheck,
     traffic::Traffic,
 };
+
+/// Maximum number of connections that wait to be accepted. The system drops the attempts of others, which are repeated
+/// after a second.
+const MAX_WAITING_CONNECTIONS: u32 = 1_024;
 
 /// Addresses of the front-ends, with the actual ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,7 +140,7 @@ impl<S: RpcService> Servers<S> {
         }
         let tokens = token_secret.map(TokenCheck::from_file).transpose()?;
         let address = SocketAddr::new(settings.address, settings.port);
-        let listener = self.listener(address).await?;
+        let listener = self.listener(address)?;
         let side = Arc::new(self.http_side(settings, tokens));
         let address = self.serve(address, listener, |port| Port { http: Some(Arc::clone(&side)), ..port.clone() });
         tracing::debug!(endpoint = "http", %address, "front-end listens");
@@ -154,7 +162,7 @@ impl<S: RpcService> Servers<S> {
         }
         let tokens = token_secret.map(TokenCheck::from_file).transpose()?;
         let address = SocketAddr::new(settings.address, settings.port);
-        let listener = self.listener(address).await?;
+        let listener = self.listener(address)?;
         let side = Arc::new(self.websocket_side(settings, tokens));
         let address = self.serve(address, listener, |port| Port { websocket: Some(Arc::clone(&side)), ..port.clone() });
         tracing::debug!(endpoint = "websocket", %address, "front-end listens");
@@ -284,12 +292,11 @@ impl<S: RpcService> Servers<S> {
     }
 
     /// Opens a listener, unless the port is open already.
-    async fn listener(&self, address: SocketAddr) -> Result<Option<TcpListener>, StartError> {
+    fn listener(&self, address: SocketAddr) -> Result<Option<TcpListener>, StartError> {
         if self.open.lock().ports.iter().any(|port| port.address == address) {
             return Ok(None);
         }
-        let listener = TcpListener::bind(address).await;
-        listener.map(Some).map_err(|source| StartError::Listen { address, source })
+        listen(address).map(Some).map_err(|source| StartError::Listen { address, source })
     }
 
     /// Adds a service to the port of a new listener, or to the open port if there is no listener.
@@ -374,6 +381,15 @@ impl<S: RpcService> std::fmt::Debug for Servers<S> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Servers").field("endpoints", &self.endpoints()).finish_non_exhaustive()
     }
+}
+
+/// Listens on an address.
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restarted node can listen again although connections of the last one are still closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(MAX_WAITING_CONNECTIONS)
 }
 
 async fn all_ended(tasks: &mut JoinSet<()>) {

@@ -51,7 +51,8 @@ pub use fair::{EnterError, FairLimits, FairQueue, JobPermit, Share};
 #[doc(hidden)]
 pub use injected_panic::panic_if_injected;
 pub use memory::{
-    ClientMemory, MemoryBudget, MemoryLimits, MemoryUsage, MemoryUse, OutOfMemory, Reservation, SubscriptionPlace,
+    ClientMemory, ConnectionPlace, MemoryBudget, MemoryLimits, MemoryUsage, MemoryUse, OutOfMemory, Reservation,
+    SubscriptionPlace,
 };
 pub use origin::{ClientId, Origin, PluginId, Transport};
 pub use tenon_api::{BusError, PoolBusy};

@@ -141,6 +141,8 @@ struct Account {
     held: AtomicUsize,
     /// Its open subscriptions.
     subscriptions: AtomicUsize,
+    /// Its open connections.
+    connections: AtomicUsize,
 }
 
 impl MemoryBudget {
@@ -172,8 +174,9 @@ impl MemoryBudget {
         let mut clients = self.pool.clients();
         let known = clients.get(&client).and_then(Weak::upgrade);
         let account = known.unwrap_or_else(|| {
-            let (held, subscriptions) = (AtomicUsize::new(0), AtomicUsize::new(0));
-            let account = Arc::new(Account { pool: Arc::clone(&self.pool), client, held, subscriptions });
+            let [held, subscriptions, connections] = [0; 3].map(AtomicUsize::new);
+            let pool = Arc::clone(&self.pool);
+            let account = Arc::new(Account { pool, client, held, subscriptions, connections });
             clients.insert(client, Arc::downgrade(&account));
             account
         });
@@ -295,6 +298,18 @@ impl ClientMemory {
         Reservation { account: Arc::clone(&self.account), kind, bytes }
     }
 
+    /// Counts an open connection with buffers of `bytes`, until the result is dropped.
+    pub fn open_connection(&self, bytes: usize) -> ConnectionPlace {
+        self.account.connections.fetch_add(1, Ordering::Relaxed);
+        let memory = self.reserve_always(MemoryUse::Connections, bytes);
+        ConnectionPlace { memory }
+    }
+
+    /// Number of the client's open connections.
+    pub fn connections(&self) -> usize {
+        self.account.connections.load(Ordering::Relaxed)
+    }
+
     /// Takes one of the client's `max` subscriptions; `None` if all are taken.
     pub fn take_subscription(&self, max: usize) -> Option<SubscriptionPlace> {
         let grown = |taken: usize| (taken < max).then_some(taken + 1);
@@ -328,6 +343,18 @@ pub struct SubscriptionPlace {
 impl Drop for SubscriptionPlace {
     fn drop(&mut self) {
         self.account.subscriptions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One of a client's connections, with the memory of its buffers. Both are released on drop.
+#[derive(Debug)]
+pub struct ConnectionPlace {
+    memory: Reservation,
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.memory.account.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

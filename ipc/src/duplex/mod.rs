@@ -162,7 +162,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         G: Future<Output = ()>,
     {
         let shared = Arc::new(self.shared());
-        let _memory = shared.memory.reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
+        let _place = shared.memory.open_connection(CONNECTION_BYTES);
         let ending = EndTasks(Arc::clone(&shared));
         let limits = self.limits;
         let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive(), Meter::new(&self.traffic));

@@ -34,7 +34,7 @@ const MEMORY_STEP: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
-    /// Bytes in the queue, and bytes that the writer has taken and not yet written. Not under the lock, because each
+    /// Bytes in the queue, and bytes of pieces that the writer has taken and not yet written as a whole. Not under the lock, because each
     /// message reads it twice.
     length: AtomicUsize,
     /// Size of the queue's reservation. Not under the lock, like `length`.
@@ -299,7 +299,7 @@ impl Outgoing {
         Poll::Pending
     }
 
-    /// Records that the writer has sent `count` bytes of those it took.
+    /// Records that pieces of `count` bytes in total are written and freed.
     pub(crate) fn sent(&self, count: usize) {
         let left = self.length.fetch_sub(count, Ordering::SeqCst).saturating_sub(count);
         let held = self.held.load(Ordering::Relaxed);

@@ -27,6 +27,8 @@ pub(crate) struct Writer<'a, W> {
     stream: W,
     /// Taken from the queue and not yet written.
     pieces: VecDeque<Bytes>,
+    /// Bytes of the first piece that are written. They stay in memory, and counted, until the whole piece is written.
+    written: usize,
     write_timeout: Duration,
     /// Timer that runs while the client does not read.
     stalled: Option<IdleTimeout>,
@@ -47,6 +49,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
             outgoing,
             stream,
             pieces: VecDeque::new(),
+            written: 0,
             write_timeout: limits.write_timeout,
             stalled: None,
             keep_alive: keep_alive.zip(limits.ping_interval.map(IdleTimeout::new)),
@@ -103,16 +106,20 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
         if let Some((_, quiet)) = &mut self.keep_alive {
             quiet.restart();
         }
-        let mut left = count;
+        let (mut left, mut freed) = (count, 0);
         while let Some(piece) = self.pieces.front_mut() {
             if left < piece.len() {
                 piece.advance(left);
+                self.written += left;
                 break;
             }
             left -= piece.len();
+            freed += std::mem::take(&mut self.written) + piece.len();
             self.pieces.pop_front();
         }
-        self.outgoing.sent(count);
+        if freed > 0 {
+            self.outgoing.sent(freed);
+        }
     }
 
     /// Queues the keep-alive when it is due.
@@ -127,4 +134,61 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
 
 fn reads_too_slowly() -> io::Error {
     io::Error::other("the client reads its notifications too slowly")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tenon_bus::{ClientId, MemoryBudget, MemoryUse};
+
+    use super::*;
+    use crate::{duplex::encode_plain, envelope::Reply, traffic::Traffic};
+
+    /// Accepts a number of bytes, and then no more.
+    struct Slow(usize);
+
+    impl AsyncWrite for Slow {
+        fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            let count = bytes.len().min(self.0);
+            self.0 -= count;
+            if count == 0 { Poll::Pending } else { Poll::Ready(Ok(count)) }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_counted_until_it_is_written_as_a_whole() {
+        const LENGTH: usize = 1 << 20;
+        let client = MemoryBudget::unbounded().client(ClientId::INSIDE);
+        let outgoing = Outgoing::new(encode_plain, usize::MAX, client.clone());
+        let limits = DuplexLimits {
+            calls_in_flight: 1,
+            subscriptions: 1,
+            queued_bytes: usize::MAX,
+            write_timeout: Duration::from_secs(60),
+            silence: None,
+            ping_interval: None,
+        };
+        let mut writer = Writer::new(&outgoing, Slow(LENGTH - 1), limits, None, Meter::new(&Traffic::default().socket));
+        let mut answer = Reply::whole(vec![b'x'; LENGTH]);
+        answer.memory = client.reserve(MemoryUse::Answers, LENGTH).ok();
+        outgoing.push_answer(answer);
+        let mut context = Context::from_waker(Waker::noop());
+
+        assert!(writer.poll(&mut context).is_pending());
+        assert_eq!(client.held(), LENGTH, "its memory is freed as a whole");
+
+        writer.stream.0 = 1;
+        outgoing.writer_is_awake();
+        assert!(writer.poll(&mut context).is_pending());
+        assert_eq!(client.held(), 0);
+    }
 }

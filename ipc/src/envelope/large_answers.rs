@@ -20,6 +20,10 @@ use tenon_bus::ClientId;
 /// Minimum size of a large answer, in bytes: reading and writing it takes about a millisecond.
 pub(super) const LARGE_ANSWER: usize = 128 << 10;
 
+/// Number of connections of a client whose answers, if smaller, are not large. If a client has more, smaller answers are
+/// large: an answer on each of its connections takes as long together.
+const FEW_CONNECTIONS: usize = 64;
+
 /// Time after the last large answer of a client during which its calls take turns.
 const RECENT: Duration = Duration::from_secs(1);
 
@@ -41,6 +45,11 @@ struct Answers {
     of_clients: HashMap<ClientId, Instant>,
     /// Time of the last one of all.
     last: Option<Instant>,
+}
+
+/// Whether an answer of `bytes` to a client with this number of connections is large.
+pub(super) const fn is_large(bytes: usize, connections: usize) -> bool {
+    bytes >= LARGE_ANSWER || bytes.saturating_mul(connections) >= LARGE_ANSWER * FEW_CONNECTIONS
 }
 
 impl LargeAnswers {
@@ -75,6 +84,15 @@ fn is_recent(last: Instant, now: Instant) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_large_depends_on_the_number_of_connections() {
+        assert!(is_large(LARGE_ANSWER, 1));
+        assert!(!is_large(LARGE_ANSWER - 1, FEW_CONNECTIONS));
+        assert!(is_large(LARGE_ANSWER / 8, 8 * FEW_CONNECTIONS));
+        assert!(!is_large(LARGE_ANSWER / 8, 8 * FEW_CONNECTIONS - 1));
+        assert!(!is_large(LARGE_ANSWER - 1, 0), "behind a proxy");
+    }
 
     #[test]
     fn a_client_counts_for_a_second_after_its_last_large_answer() {

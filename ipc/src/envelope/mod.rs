@@ -45,7 +45,7 @@ use crate::{
     service::{Caller, Exposure, RawCall, RpcService},
     stop_signals::StopSignal,
 };
-use large_answers::LARGE_ANSWER;
+use large_answers::is_large;
 use raw_message::{RawRequest, Span};
 use request::Request;
 use request_id::RequestId;
@@ -350,10 +350,11 @@ impl<S: RpcService> Dispatcher<S> {
     /// Counts a large reply in the budget, or replaces it by an error if it does not fit. A very large one makes its
     /// client's calls take turns.
     fn count(&self, reply: &mut Reply, id: &str, caller: &Caller) {
-        if reply.len() >= LARGE_ANSWER {
+        let client = self.memory_of(caller.context.origin());
+        if is_large(reply.len(), client.connections()) {
             self.turns.large_answers.record(caller.context.origin().client, Instant::now());
         }
-        match self.memory_of(caller.context.origin()).reserve(MemoryUse::Answers, reply.len()) {
+        match client.reserve(MemoryUse::Answers, reply.len()) {
             Ok(memory) => reply.memory = Some(memory),
             Err(refused) => {
                 let id = if id.len() > MAX_REFUSED_ID { "null" } else { id };

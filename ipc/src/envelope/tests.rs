@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenon_bus::{CallContext, ClientId, MemoryLimits, Origin};
 
-use super::*;
+use super::{large_answers::LARGE_ANSWER, *};
 use crate::{
     service::{Exposure, NoNotifications},
     stop_signals::StopSignals,

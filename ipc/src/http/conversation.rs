@@ -18,6 +18,8 @@ use crate::{
     connections::Activity, envelope::UsedBuffers, exposure::Admission, idle_timeout::IdleTimeout, service::ClientId,
 };
 
+use super::pipeline::Pipeline;
+
 /// A WebSocket that begins when hyper releases the connection.
 pub(crate) struct Upgrade {
     pub(crate) on_upgrade: OnUpgrade,
@@ -51,6 +53,8 @@ pub(crate) struct Conversation {
     upgrade: Mutex<Option<Upgrade>>,
     /// Parts of hyper's read buffers that held secrets.
     pub(crate) used_buffers: UsedBuffers,
+    /// The turn of requests that follow each other without a wait.
+    pub(crate) pipeline: Pipeline,
 }
 
 /// A request between its head and its answer; its end is counted on drop.
@@ -74,6 +78,7 @@ impl Conversation {
             request: Mutex::new(IdleTimeout::new(request)),
             upgrade: Mutex::default(),
             used_buffers: UsedBuffers::default(),
+            pipeline: Pipeline::default(),
         }
     }
 

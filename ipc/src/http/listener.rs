@@ -17,7 +17,7 @@ use hyper::{
     service::{HttpService, service_fn},
 };
 use hyper_util::rt::TokioIo;
-use tenon_bus::{MemoryBudget, MemoryUse};
+use tenon_bus::MemoryBudget;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::error::Elapsed,
@@ -150,7 +150,7 @@ async fn serve<S: RpcService>(
     let (Some(signals), Some(traffic)) = (port.stop_signals().next(), port.first_traffic()) else { return };
     // Counted as HTTP until it becomes a WebSocket, which is counted separately.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
-    let memory = port.memory().client(conversation.client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
+    let place = port.memory().client(conversation.client).open_connection(CONNECTION_BYTES);
     // Answers are written as a whole, so waiting for more data would only delay them.
     let _ = stream.set_nodelay(true);
     let stream = Arc::new(stream);
@@ -183,7 +183,9 @@ async fn serve<S: RpcService>(
         .half_close(true)
         .serve_connection(TokioIo::new(timed), service)
         .with_upgrades();
-    if !run_until_stopped(pin!(connection), signals, &conversation).await {
+    let has_ended_well = run_until_stopped(pin!(connection), signals, &conversation).await;
+    conversation.pipeline.rest();
+    if !has_ended_well {
         return;
     }
     if conversation.is_cut_short() {
@@ -194,7 +196,7 @@ async fn serve<S: RpcService>(
         return;
     }
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
-        drop((as_http, memory));
+        drop((as_http, place));
         conversation.set_websocket();
         serve_websocket(side, upgrade, &conversation, &stream).await;
     }

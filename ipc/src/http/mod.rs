@@ -15,6 +15,7 @@ mod head;
 mod health;
 pub(crate) mod hosts;
 mod listener;
+mod pipeline;
 mod proxies;
 mod stream;
 
@@ -39,7 +40,7 @@ use tokio::net::TcpStream;
 use zeroize::Zeroize as _;
 
 use crate::{
-    envelope::{ALWAYS_WIPED, Dispatcher, EnvelopeLimits, MessageText, UsedBuffers, grow_message},
+    envelope::{ALWAYS_WIPED, Dispatcher, EnvelopeLimits, MessageText, UsedBuffers, grow_message, poll_once},
     exposure::{Admission, HttpAccess, WebSocketAccess},
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     stop_signals::StopSignals,
@@ -415,9 +416,19 @@ impl<S: RpcService> HttpSide<S> {
             }
         };
         is_whole.store(true, Ordering::Relaxed);
+        if conversation.pipeline.follows_another() {
+            Box::pin(conversation.pipeline.wait_for_turn(|| self.dispatcher.turn_of(*origin))).await;
+        }
         // If the client leaves or the time limit expires, this future is dropped, and with it the guard.
         let guard = caller.context.cancel_on_drop();
-        let reply = self.dispatcher.answer_body(text, buffers, &caller).await;
+        let mut answering = pin!(self.dispatcher.answer_body(text, buffers, &caller));
+        let reply = match poll_once(answering.as_mut()).await {
+            Poll::Ready(reply) => reply,
+            Poll::Pending => {
+                conversation.pipeline.rest();
+                answering.await
+            }
+        };
         guard.disarm();
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
         *answer.headers_mut() = std::mem::take(headers);

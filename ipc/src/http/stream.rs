@@ -129,6 +129,7 @@ impl TimedStream {
             self.has_moved = true;
             return result;
         }
+        self.conversation.pipeline.rest();
         let write = self.time_limits.write;
         let writing = self.writing.get_or_insert_with(|| IdleTimeout::new(write));
         writing.poll_end(context).map(|()| {
@@ -158,7 +159,10 @@ impl AsyncRead for TimedStream {
         }
         let before = buffer.filled().len();
         match Pin::new(&mut Half(&*self.inner)).poll_read(context, buffer) {
-            Poll::Pending => self.poll_time_limits(context),
+            Poll::Pending => {
+                self.conversation.pipeline.rest();
+                self.poll_time_limits(context)
+            }
             ready => {
                 self.meter.receive(buffer.filled().len() - before);
                 self.conversation.used_buffers.end_read(end_of(buffer), buffer.remaining());
