@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
     future::{Future, poll_fn},
     sync::{
         Arc, Weak,
@@ -186,7 +185,8 @@ struct Inner {
 }
 
 /// Finds the plugin of a method and calls it on the caller's task. Clones share the same routes.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Router({:?})", self.inner.routes.load().namespaces.keys())]
 pub struct Router {
     inner: Arc<Inner>,
 }
@@ -553,13 +553,6 @@ impl Router {
                 EnterError::DeadlinePassed => "request timed out",
             })
         })
-    }
-}
-
-impl fmt::Debug for Router {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let routes = self.inner.routes.load();
-        formatter.debug_struct("Router").field("namespaces", &routes.namespaces.keys()).finish_non_exhaustive()
     }
 }
 

@@ -9,7 +9,6 @@
 
 use std::{
     collections::VecDeque,
-    fmt,
     future::poll_fn,
     sync::{
         Arc, OnceLock,
@@ -467,6 +466,8 @@ impl Parts {
 }
 
 /// An open subscription.
+#[derive(derive_more::Debug)]
+#[debug("PluginStream(is_open: {})", self.slot.is_open())]
 pub struct PluginStream {
     slot: Arc<Slot>,
 }
@@ -514,12 +515,6 @@ impl Drop for PluginStream {
         self.slot.is_over.store(true, Ordering::Release);
         // Closed explicitly, because the plugin's life cycle may still hold an `Arc` of the slot.
         self.slot.close(Failure::server("it has no reader"));
-    }
-}
-
-impl fmt::Debug for PluginStream {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("PluginStream").field("is_open", &self.slot.is_open()).finish()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The actor trait, and how other code sees an actor.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -149,6 +148,8 @@ impl Drop for WaitingGuard {
 const FULL_MAILBOX_PAUSE: Duration = Duration::from_millis(5);
 
 /// The sending end of an actor's mailbox. Clones share it.
+#[derive(derive_more::Debug)]
+#[debug("Mailbox({name:?})")]
 pub struct Mailbox<M: Send + 'static> {
     pub(crate) name: &'static str,
     pub(crate) recipient: Recipient<Envelope<M>>,
@@ -158,12 +159,6 @@ pub struct Mailbox<M: Send + 'static> {
 impl<M: Send + 'static> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
         Self { name: self.name, recipient: self.recipient.clone(), health: self.health.clone() }
-    }
-}
-
-impl<M: Send + 'static> fmt::Debug for Mailbox<M> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Mailbox").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

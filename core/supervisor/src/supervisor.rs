@@ -38,6 +38,8 @@ struct RunningSystem {
 }
 
 /// Starts actors, each on a thread of its own, and stops them in reverse order.
+#[derive(derive_more::Debug)]
+#[debug("Supervisor({:?})", self.health())]
 pub struct Supervisor {
     /// `None`: actors run as tasks of the caller.
     system: Option<RunningSystem>,
@@ -193,12 +195,6 @@ fn new_arbiter(system: &System, name: &'static str) -> Result<Arbiter, SpawnErro
         Ok(Ok(arbiter)) => Ok(arbiter),
         Ok(Err(error)) => Err(SpawnError::NoThread { actor: name, error }),
         Err(_) => Err(SpawnError::NoSystem { actor: name }),
-    }
-}
-
-impl std::fmt::Debug for Supervisor {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Supervisor").field("health", &self.health()).finish_non_exhaustive()
     }
 }
 

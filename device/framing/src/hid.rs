@@ -4,8 +4,6 @@
 //! declares none, and the HID library then requires a zero in that place (`docs/spec/device.md 3.5`). Reading is the
 //! same for both.
 
-use std::fmt;
-
 use zeroize::Zeroizing;
 
 use crate::packet::{MARK, PACKET_LENGTH, Packet};
@@ -27,7 +25,8 @@ impl HidVersion {
 }
 
 /// A report to write to a HID device. It is wiped on drop, and `Debug` shows only its length.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("HidReport {{ length: {} }}", self.as_bytes().len())]
 pub struct HidReport {
     bytes: Zeroizing<[u8; PACKET_LENGTH + 1]>,
     version: HidVersion,
@@ -46,12 +45,6 @@ impl HidReport {
             HidVersion::One => &self.bytes[1..],
             HidVersion::Two => self.bytes.as_slice(),
         }
-    }
-}
-
-impl fmt::Debug for HidReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HidReport").field("length", &self.as_bytes().len()).finish()
     }
 }
 

@@ -7,8 +7,6 @@
 //!
 //! Numbers are big-endian; the last packet is padded with zeros (`docs/spec/device.md 3.1`).
 
-use std::fmt;
-
 use zeroize::Zeroizing;
 
 /// Length of every packet, bytes.
@@ -75,7 +73,8 @@ pub const fn packet_count(length: u32) -> u32 {
 /// The packets of a message, in order.
 ///
 /// `Debug` shows only id and lengths.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Packets {{ id: {id}, length: {length}, left: {} }}", rest.len())]
 pub struct Packets<'body> {
     id: u16,
     length: u32,
@@ -129,12 +128,5 @@ impl Iterator for Packets<'_> {
         }
         let piece = self.take(PIECE);
         (!piece.is_empty()).then(|| Packet::continuing(piece, 0))
-    }
-}
-
-impl fmt::Debug for Packets<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = self.rest.len();
-        f.debug_struct("Packets").field("id", &self.id).field("length", &self.length).field("left", &left).finish()
     }
 }

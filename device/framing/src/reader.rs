@@ -28,18 +28,13 @@ impl Wire {
 }
 
 /// A message. Its body is wiped on drop, and `Debug` shows only id and length.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Message {{ id: {id}, length: {} }}", body.len())]
 pub struct Message {
     /// Message type.
     pub id: u16,
     /// The encoded body.
     pub body: Zeroizing<Vec<u8>>,
-}
-
-impl fmt::Debug for Message {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message").field("id", &self.id).field("length", &self.body.len()).finish()
-    }
 }
 
 /// Why packets do not form a message. Host and device may then be out of step, and the session resynchronises

@@ -1,6 +1,5 @@
 //! One exchange: a request, the prompts that interrupt it, and its response. No I/O.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tenon_device_framing::Message;
@@ -24,7 +23,8 @@ const MAX_BUTTONS: u32 = 1000;
 const INVALID_PROTOCOL: i32 = 17;
 
 /// A message to the device. Its body is wiped on drop, and `Debug` shows only id and length.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Outgoing(id {id}, {} bytes)", body.len())]
 pub struct Outgoing {
     /// Message type.
     pub id: u16,
@@ -37,12 +37,6 @@ impl Outgoing {
     pub fn new<M: WireMessage>(message: &M) -> Self {
         let (id, body) = encode(message);
         Self { id, body }
-    }
-}
-
-impl fmt::Debug for Outgoing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing").field("id", &self.id).field("length", &self.body.len()).finish()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Features that a device reports, and what they imply.
 
-use std::fmt;
-
 use tenon_proto::management::Features;
 use tenon_proto::shown_text;
 
@@ -26,7 +24,8 @@ pub struct Version(pub u32, pub u32, pub u32);
 
 /// Features that a device reported when it was opened. Label and id are private data, so `Debug` shows only the
 /// version.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("DeviceInfo({version:?})")]
 pub struct DeviceInfo {
     /// The firmware's version.
     pub version: Version,
@@ -88,11 +87,5 @@ impl DeviceInfo {
     /// Maximum length of a message that the device signs, bytes.
     pub const fn max_message(&self) -> usize {
         if self.is_model_one { MAX_ONE_MESSAGE } else { MAX_MESSAGE }
-    }
-}
-
-impl fmt::Debug for DeviceInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceInfo").field("version", &self.version).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,5 @@
 //! Settings of a simulated device.
 
-use std::fmt;
-
 use zeroize::Zeroizing;
 
 use crate::Model;
@@ -31,7 +29,8 @@ pub enum PassphraseSource {
 }
 
 /// Settings of a simulated device. `Debug` shows no secret.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SimulatorSettings({model:?})")]
 pub struct SimulatorSettings {
     /// The model and firmware.
     pub model: Model,
@@ -74,11 +73,5 @@ impl SimulatorSettings {
             has_message_length_bug: false,
             has_debug_texts: false,
         }
-    }
-}
-
-impl fmt::Debug for SimulatorSettings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SimulatorSettings").field("model", &self.model).finish_non_exhaustive()
     }
 }

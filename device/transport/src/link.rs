@@ -1,7 +1,5 @@
 //! The interfaces of a transport and an open device.
 
-use std::fmt;
-
 use futures_util::future::BoxFuture;
 use tenon_device_framing::{Packet, Wire};
 use zeroize::Zeroizing;
@@ -22,7 +20,8 @@ pub struct Found {
 }
 
 /// The bytes of one receive: 64 from a working device. Wiped on drop, and `Debug` shows only the length.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Debug)]
+#[debug("Received({} bytes)", self.0.len())]
 pub struct Received(Zeroizing<Vec<u8>>);
 
 impl Received {
@@ -34,12 +33,6 @@ impl Received {
     /// The received bytes, of any length.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
-    }
-}
-
-impl fmt::Debug for Received {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Received").field("length", &self.0.len()).finish()
     }
 }
 

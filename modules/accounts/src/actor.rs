@@ -1,6 +1,6 @@
 //! The actor that removes expired keys and follows the folder of key files, and the task that sends it messages.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use tenon_supervisor::{Actor, ActorOptions, Mailbox, SpawnError, Supervisor};
 use tokio::{sync::oneshot, time::MissedTickBehavior};
@@ -62,6 +62,8 @@ impl Actor for AccountsActor {
 }
 
 /// Wakes the actor. The node runs [`AccountsFeed::run`] as a task and drops it to stop.
+#[derive(derive_more::Debug)]
+#[debug("AccountsFeed({:?})", keystore.as_ref().map(|(_, mailbox)| mailbox))]
 pub struct AccountsFeed {
     /// `None` without key files.
     keystore: Option<(Arc<KeystoreWallets>, Mailbox<AccountsMessage>)>,
@@ -90,13 +92,6 @@ impl AccountsFeed {
             wallets.lock_expired();
             wallets.key_expiry().await;
         }
-    }
-}
-
-impl fmt::Debug for AccountsFeed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mailbox = self.keystore.as_ref().map(|(_, mailbox)| mailbox);
-        formatter.debug_struct("AccountsFeed").field("mailbox", &mailbox).finish()
     }
 }
 

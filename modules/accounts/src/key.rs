@@ -1,7 +1,5 @@
 //! Secret keys and signatures.
 
-use std::fmt;
-
 use alloy_primitives::{eip191_hash_message, keccak256};
 use secp256k1::{
     Message, PublicKey, SECP256K1, SecretKey,
@@ -17,6 +15,8 @@ use crate::AccountsError;
 const SCRUBBED_BYTES: usize = 32 * 1024;
 
 /// A secret key and its address. The secret is wiped on drop.
+#[derive(derive_more::Debug)]
+#[debug("Key({address})")]
 pub(crate) struct Key {
     /// Boxed, so that moving the key leaves no copy behind.
     secret: Box<Zeroizing<[u8; 32]>>,
@@ -155,11 +155,5 @@ impl From<&RecoverableSignature> for HashSignature {
         let (recovery, bytes) = signature.serialize_compact();
         let (r, s) = bytes.split_at(32);
         Self { r: U256::from_be_slice(r), s: U256::from_be_slice(s), y_parity: i32::from(recovery) & 1 == 1 }
-    }
-}
-
-impl fmt::Debug for Key {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Key").field("address", &self.address).finish_non_exhaustive()
     }
 }

@@ -5,7 +5,6 @@ mod demand;
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -116,6 +115,8 @@ pub enum SealError {
 pub struct SealRequest;
 
 /// The actor that makes the blocks of a development network. Blocks its thread while making a block.
+#[derive(derive_more::Debug)]
+#[debug("Sealer({options:?})")]
 pub struct Sealer {
     options: SealerOptions,
     ports: SealerPorts,
@@ -270,12 +271,6 @@ impl Actor for Sealer {
         }
         self.progress.send_modify(|progress| progress.end_round(failure.is_some()));
         self.failure = failure;
-    }
-}
-
-impl fmt::Debug for Sealer {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Sealer").field("options", &self.options).finish_non_exhaustive()
     }
 }
 

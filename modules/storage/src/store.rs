@@ -32,6 +32,8 @@ use crate::{
 /// The chain database of one node. See the crate's documentation.
 ///
 /// Dropping it flushes. The folder stays locked until the last state and trie reader is dropped too.
+#[derive(derive_more::Debug)]
+#[debug("Store({mode:?}, head {})", shared.head.load().number())]
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mode: Mode,
@@ -65,13 +67,6 @@ pub(crate) struct Writer {
     pub(crate) blocks_since_sync: u64,
     pub(crate) last_sync: Instant,
     pub(crate) created_nodes: CreatedNodes,
-}
-
-impl std::fmt::Debug for Store {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let head = self.shared.head.load().number();
-        formatter.debug_struct("Store").field("head", &head).field("mode", &self.mode).finish_non_exhaustive()
-    }
 }
 
 impl Store {

@@ -1,7 +1,6 @@
 //! The actor that keeps the pool in step with the chain, and the task that sends it the chain's events.
 
 use std::{
-    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -69,6 +68,8 @@ impl Actor for PoolActor {
 }
 
 /// Sends the chain's events to the pool's actor. The node runs [`PoolFeed::run`] as a task and drops it to stop.
+#[derive(derive_more::Debug)]
+#[debug("PoolFeed({mailbox:?})")]
 pub struct PoolFeed {
     mailbox: Mailbox<PoolMessage>,
     committed: Subscription<BlockCommitted>,
@@ -101,12 +102,6 @@ impl PoolFeed {
                 return;
             }
         }
-    }
-}
-
-impl fmt::Debug for PoolFeed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("PoolFeed").field("mailbox", &self.mailbox).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The pool's public interface: submission, queries and maintenance.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{sync::Arc, time::Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tenon_api::{
@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// The transaction pool. Clones share the same pool.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Pool({:?})", self.status())]
 pub struct Pool {
     pub(crate) inner: Arc<Inner>,
 }
@@ -356,12 +357,6 @@ impl Inner {
         if let Err(error) = journal.rotate(&local) {
             tracing::warn!(%error, "could not rotate the journal");
         }
-    }
-}
-
-impl fmt::Debug for Pool {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Pool").field("status", &self.status()).finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,6 @@
 //! A running method's access to its caller and its host.
 
 use std::{
-    fmt,
     future::poll_fn,
     marker::PhantomData,
     ops::Deref,
@@ -122,6 +121,8 @@ impl Host {
 }
 
 /// Memory that a plugin keeps for a client, counted by the node until this is dropped.
+#[derive(derive_more::Debug)]
+#[debug("HeldMemory({client:?}, {bytes} bytes)")]
 pub struct HeldMemory {
     port: Arc<dyn HostPort>,
     client: u64,
@@ -155,12 +156,6 @@ impl Drop for HeldMemory {
         if self.bytes > 0 {
             self.port.hold(self.client, -i64::try_from(self.bytes).unwrap_or(i64::MAX));
         }
-    }
-}
-
-impl fmt::Debug for HeldMemory {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("HeldMemory").field("client", &self.client).field("bytes", &self.bytes).finish()
     }
 }
 

@@ -89,7 +89,8 @@ enum EndpointAddress {
 }
 
 /// The address of a signing service.
-#[derive(Clone, derive_more::Display)]
+#[derive(Clone, derive_more::Display, derive_more::Debug)]
+#[debug("Endpoint({self})")]
 pub struct Endpoint(EndpointAddress);
 
 impl Endpoint {
@@ -219,12 +220,6 @@ impl Endpoint {
 /// Makes text from the service safe to show: bounded, on one line, without terminal control characters.
 fn shown(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(500).collect()
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Endpoint({self})")
-    }
 }
 
 #[cfg(test)]

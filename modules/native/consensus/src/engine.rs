@@ -2,7 +2,6 @@
 
 use std::{
     error::Error,
-    fmt,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -124,6 +123,8 @@ impl MasternodeSource for HeadersAlone {
 }
 
 /// The rules of native chains: v1 up to the switch block, v2 after it (`docs/spec/consensus.md` 1.1).
+#[derive(derive_more::Debug)]
+#[debug("NativeEngine(switch_block: {:?})", self.consensus().switch_block)]
 pub struct NativeEngine {
     settings: Arc<NativeSettings>,
     v1: V1Engine,
@@ -141,12 +142,6 @@ pub struct NativeEngine {
     signer: Option<Arc<dyn BlockSigner>>,
     /// Records kept across restarts; `None` if everything is recomputed.
     records: Option<Arc<dyn EngineRecords>>,
-}
-
-impl fmt::Debug for NativeEngine {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("NativeEngine").field("switch_block", &self.consensus().switch_block).finish()
-    }
 }
 
 impl NativeEngine {

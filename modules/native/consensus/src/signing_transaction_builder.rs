@@ -1,6 +1,6 @@
 //! Makes the signing transactions of a masternode (`docs/spec/consensus.md` 10.1), without which an epoch pays nothing.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use tenon_api::{
     Address, BlockSigner, RecoveredTransaction, SealedHeader, SignError, SignerMessage, StateReader, Transaction,
@@ -14,19 +14,11 @@ use crate::{BLOCK_SIGNERS, MERGE_SIGN_RANGE, signing::SELECTOR};
 const GAS: u64 = 200_000;
 
 /// Builds the signing transactions of one masternode: one for every fifteenth block.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("SigningTransactionBuilder({})", signer.address())]
 pub struct SigningTransactionBuilder {
     signer: Arc<dyn BlockSigner>,
     chain_id: u64,
-}
-
-impl fmt::Debug for SigningTransactionBuilder {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("SigningTransactionBuilder")
-            .field("masternode", &self.signer.address())
-            .finish_non_exhaustive()
-    }
 }
 
 impl SigningTransactionBuilder {

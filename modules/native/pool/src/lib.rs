@@ -12,7 +12,7 @@ mod masternodes;
 mod refusal;
 mod tokens;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use tenon_api::{
@@ -42,18 +42,14 @@ fn is_special(transaction: &Transaction) -> bool {
 type Capacities = Arc<BTreeMap<Address, U256>>;
 
 /// The rules of one native chain.
+#[derive(derive_more::Debug)]
+#[debug("NativePolicy(chain {})", spec.chain_id)]
 pub struct NativePolicy {
     spec: Arc<ChainSpec>,
     settings: NativeSettings,
     masternodes: Masternodes,
     /// The amounts that tokens can pay after the block with this hash. Locked for a look-up or an insertion only.
     capacities: Mutex<Option<(B256, Capacities)>>,
-}
-
-impl fmt::Debug for NativePolicy {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("NativePolicy").field("chain_id", &self.spec.chain_id).finish_non_exhaustive()
-    }
 }
 
 impl PoolPolicy for NativePolicy {

@@ -18,7 +18,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -485,17 +484,12 @@ impl Drop for Charge {
 }
 
 /// The payload of a received message. It counts until it is dropped.
-#[derive(derive_more::Deref)]
+#[derive(derive_more::Deref, derive_more::Debug)]
+#[debug("Payload({} bytes)", bytes.len())]
 pub struct Payload {
     #[deref(forward)]
     bytes: Vec<u8>,
     _charge: Charge,
-}
-
-impl fmt::Debug for Payload {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Payload").field("bytes", &self.bytes.len()).finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! The identifier of a node: its public key (`docs/spec/p2p.md` 3).
 
-use std::fmt;
 use std::str::FromStr;
 
 use alloy_primitives::{B256, hex, keccak256};
@@ -8,8 +7,9 @@ use secp256k1::PublicKey;
 
 /// A node's public key: both coordinates, 32 bytes each, without the leading 04. Only
 /// [`NodeId::public_key`] checks that it is on the curve.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display, derive_more::Debug)]
 #[display("{}", hex::encode(_0))]
+#[debug("NodeId({})", self.short())]
 pub struct NodeId(pub [u8; 64]);
 
 /// Why a text or a number is not a node's identifier.
@@ -71,11 +71,5 @@ impl FromStr for NodeId {
         let mut id = [0; 64];
         hex::decode_to_slice(digits, &mut id).map_err(|_| NodeIdError::Digit)?;
         Ok(Self(id))
-    }
-}
-
-impl fmt::Debug for NodeId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "NodeId({})", self.short())
     }
 }

@@ -1,7 +1,6 @@
 //! Node records (EIP-778, identity scheme `v4`): signed pairs of key and value, which nodes exchange through discovery
 //! (`docs/spec/upgrades.md` 12.3).
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -20,8 +19,9 @@ const TEXT_PREFIX: &str = "enr:";
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A record whose signature and form are valid.
-#[derive(Clone, PartialEq, Eq, derive_more::Display)]
+#[derive(Clone, PartialEq, Eq, derive_more::Display, derive_more::Debug)]
 #[display("{TEXT_PREFIX}{}", URL_SAFE_NO_PAD.encode(encoded))]
+#[debug("{self}")]
 pub struct NodeRecord {
     sequence: u64,
     id: NodeId,
@@ -210,12 +210,6 @@ impl FromStr for NodeRecord {
             return Err(RecordError::TooLong);
         }
         Self::decode(&URL_SAFE_NO_PAD.decode(text).map_err(|_| RecordError::Text)?)
-    }
-}
-
-impl fmt::Debug for NodeRecord {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
     }
 }
 

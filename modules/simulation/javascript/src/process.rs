@@ -201,6 +201,8 @@ pub struct Start<'a> {
 }
 
 /// Limits of the node's wait for a script.
+#[derive(derive_more::Debug)]
+#[debug("Waiting({deadline:?})")]
 pub struct Waiting {
     /// Deadline of the trace.
     pub deadline: Instant,
@@ -220,12 +222,6 @@ impl Waiting {
     }
 }
 
-impl std::fmt::Debug for Waiting {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Waiting").field("deadline", &self.deadline).finish_non_exhaustive()
-    }
-}
-
 /// Answers questions about accounts; `None` if the database failed.
 pub trait State {
     /// The account's balance, wei.
@@ -241,6 +237,8 @@ pub trait State {
 }
 
 /// A script that is running. Dropping it ends its process, unless it has finished.
+#[derive(derive_more::Debug)]
+#[debug("Script({waiting:?})")]
 pub struct Script {
     /// `None` after a failure that the process does not survive.
     process: Option<Process>,
@@ -248,12 +246,6 @@ pub struct Script {
     waiting: Waiting,
     wants_steps: bool,
     wants_frames: bool,
-}
-
-impl std::fmt::Debug for Script {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Script").field("waiting", &self.waiting).finish_non_exhaustive()
-    }
 }
 
 impl Script {

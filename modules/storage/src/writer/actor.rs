@@ -1,7 +1,6 @@
 //! The actor that writes the chain of a running node, and the handle to it.
 
 use std::{
-    fmt,
     sync::{
         Arc,
         mpsc::{self, SyncSender},
@@ -142,17 +141,12 @@ fn answer<T>(reply: &Reply<T>, outcome: Result<T, StoreError>) {
 
 /// A handle to the storage's actor: the [`ChainWriter`] of a running node. Each write waits for its answer, on a thread
 /// that may block.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("StorageWriter({mailbox:?})")]
 pub struct StorageWriter {
     pub(super) mailbox: Mailbox<StorageMessage>,
     /// For what only reads.
     store: Arc<Store>,
-}
-
-impl fmt::Debug for StorageWriter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("StorageWriter").field("mailbox", &self.mailbox).finish_non_exhaustive()
-    }
 }
 
 impl StorageWriter {

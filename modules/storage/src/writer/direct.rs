@@ -1,7 +1,6 @@
 //! Writes on the caller's thread.
 
 use std::{
-    fmt,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, atomic::Ordering},
 };
@@ -12,6 +11,8 @@ use tenon_api::{BlockCommit, BlockNumber, ChainWriter, Header, RecoveredBlock, S
 use crate::store::Store;
 
 /// The right to write the chain of a store, on the caller's thread. The store gives it out again once it is dropped.
+#[derive(derive_more::Debug)]
+#[debug("DirectWriter({store:?})")]
 pub struct DirectWriter {
     store: Arc<Store>,
 }
@@ -32,12 +33,6 @@ impl Store {
 impl Drop for DirectWriter {
     fn drop(&mut self) {
         self.store.is_writer_taken.store(false, Ordering::Release);
-    }
-}
-
-impl fmt::Debug for DirectWriter {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("DirectWriter").field("store", &self.store).finish_non_exhaustive()
     }
 }
 

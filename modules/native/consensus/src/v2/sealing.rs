@@ -17,16 +17,11 @@ use crate::{
 };
 
 /// A masternode's key. It only signs digests and returns its address; its bytes are never shown.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("MasternodeKey({address})")]
 pub struct MasternodeKey {
     secret: SecretKey,
     address: Address,
-}
-
-impl std::fmt::Debug for MasternodeKey {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("MasternodeKey").field("address", &self.address).finish_non_exhaustive()
-    }
 }
 
 impl MasternodeKey {
