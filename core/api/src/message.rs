@@ -1,6 +1,7 @@
 //! The traits of bus messages.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use crate::shown_name;
 
@@ -39,7 +40,7 @@ impl EventPosition {
 }
 
 /// The permission that a caller needs before the host passes its request on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, EnumString, IntoStaticStr, VariantArray)]
 #[non_exhaustive]
 pub enum Capability {
     /// Read blocks, state, receipts, logs and the pool.
@@ -60,32 +61,16 @@ pub enum Capability {
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 7] = [
-        Self::ReadChain,
-        Self::CallEvm,
-        Self::SubmitTransactions,
-        Self::Sign,
-        Self::Administer,
-        Self::ReadNode,
-        Self::Storage,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The name at the plugin boundary and in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ReadChain => "ReadChain",
-            Self::CallEvm => "CallEvm",
-            Self::SubmitTransactions => "SubmitTransactions",
-            Self::Sign => "Sign",
-            Self::Administer => "Administer",
-            Self::ReadNode => "ReadNode",
-            Self::Storage => "Storage",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The capability with this name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|capability| capability.name() == name)
+        name.parse().ok()
     }
 
     /// Returns whether it must be granted by its own name and is not included in `all`, because it lets a plugin move
@@ -103,11 +88,11 @@ impl Capability {
         for name in names.into_iter().map(str::trim) {
             let named = match (name, Self::from_name(name)) {
                 ("all", _) => {
-                    Self::ALL.into_iter().filter(|capability| !capability.is_granted_by_name_only()).collect()
+                    Self::ALL.iter().copied().filter(|capability| !capability.is_granted_by_name_only()).collect()
                 }
                 (_, Some(capability)) => vec![capability],
                 (_, None) => {
-                    let known = Self::ALL.map(Self::name).join(", ");
+                    let known = Self::ALL.iter().map(|capability| capability.name()).collect::<Vec<_>>().join(", ");
                     let name = shown_name(name);
                     return Err(format!(
                         "there is no capability `{name}`; there are: {known}, and `all` for all but Sign \
@@ -118,7 +103,7 @@ impl Capability {
             granted.extend(named);
         }
         let is_granted = |capability: &Self| granted.contains(capability);
-        Ok(Self::ALL.into_iter().filter(is_granted).collect())
+        Ok(Self::ALL.iter().copied().filter(is_granted).collect())
     }
 }
 
@@ -197,8 +182,8 @@ mod tests {
         let both = CapabilitySet::from_iter([read, evm]).and(CapabilitySet::from_iter([evm, sign]));
 
         assert!(both.contains(evm) && !both.contains(read) && !both.contains(sign));
-        assert!(Capability::ALL.into_iter().all(|capability| CapabilitySet::ALL.contains(capability)));
-        assert!(Capability::ALL.into_iter().all(|capability| !CapabilitySet::from_iter([]).contains(capability)));
+        assert!(Capability::ALL.iter().all(|capability| CapabilitySet::ALL.contains(*capability)));
+        assert!(Capability::ALL.iter().all(|capability| !CapabilitySet::from_iter([]).contains(*capability)));
     }
 
     #[test]

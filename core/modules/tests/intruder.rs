@@ -93,7 +93,7 @@ async fn the_attempts_are_real() {
 
 #[tokio::test]
 async fn each_grant_opens_only_the_named_capability() {
-    for granted in Capability::ALL {
+    for granted in Capability::ALL.iter().copied() {
         let test = host(&[granted], |_| {});
         let router = test.modules.router();
         let questions = names(&router, "intruder_attempts").await;

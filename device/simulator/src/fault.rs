@@ -2,9 +2,11 @@
 
 use std::str::FromStr;
 
+use strum::{Display, EnumString, VariantNames};
+
 /// A fault in a message that the device sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
-#[display("{}", self.name())]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The first packet has a wrong magic.
     BadMagic,
@@ -38,48 +40,6 @@ pub enum Fault {
     Disconnect,
 }
 
-impl Fault {
-    /// All faults.
-    pub const ALL: [Self; 15] = [
-        Self::BadMagic,
-        Self::Truncated,
-        Self::OverlongLength,
-        Self::Twice,
-        Self::Silence,
-        Self::WrongId,
-        Self::BadBody,
-        Self::WrongSignature,
-        Self::HighSignature,
-        Self::TooMuchData,
-        Self::NoData,
-        Self::ExtraButtons,
-        Self::EndlessButtons,
-        Self::RandomPacket,
-        Self::Disconnect,
-    ];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BadMagic => "bad-magic",
-            Self::Truncated => "truncated",
-            Self::OverlongLength => "overlong-length",
-            Self::Twice => "twice",
-            Self::Silence => "silence",
-            Self::WrongId => "wrong-id",
-            Self::BadBody => "bad-body",
-            Self::WrongSignature => "wrong-signature",
-            Self::HighSignature => "high-signature",
-            Self::TooMuchData => "too-much-data",
-            Self::NoData => "no-data",
-            Self::ExtraButtons => "extra-buttons",
-            Self::EndlessButtons => "endless-buttons",
-            Self::RandomPacket => "random-packet",
-            Self::Disconnect => "disconnect",
-        }
-    }
-}
-
 /// A fault and its time: `NAME` or `NAME@N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
@@ -91,12 +51,8 @@ pub struct FaultPlan {
 
 /// The text is not the name of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a fault: give NAME or NAME@N, where NAME is one of {names}", names = names())]
+#[error("{0:?} is not a fault: give NAME or NAME@N, where NAME is one of {names}", names = Fault::VARIANTS.join(", "))]
 pub struct UnknownFault(pub String);
-
-fn names() -> String {
-    Fault::ALL.map(Fault::name).join(", ")
-}
 
 impl FromStr for FaultPlan {
     type Err = UnknownFault;
@@ -104,7 +60,7 @@ impl FromStr for FaultPlan {
     fn from_str(text: &str) -> Result<Self, UnknownFault> {
         let unknown = || UnknownFault(text.to_owned());
         let (name, after) = text.split_once('@').unwrap_or((text, "0"));
-        let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(unknown)?;
+        let fault = name.parse().map_err(|_| unknown())?;
         Ok(Self { fault, after: after.parse().map_err(|_| unknown())? })
     }
 }

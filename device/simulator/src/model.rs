@@ -1,10 +1,10 @@
 //! The models that can be simulated.
 
-use std::str::FromStr;
+use strum::{Display, EnumString};
 
 /// A model with a particular firmware.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
-#[display("{}", self.name())]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Display, EnumString)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = UnknownModel, parse_err_fn = unknown_model)]
 pub enum Model {
     /// Model One, firmware 1.8.1, of the same period as the registry.
     One,
@@ -26,16 +26,6 @@ pub(crate) enum Line {
 impl Model {
     /// All models.
     pub const ALL: [Self; 4] = [Self::One, Self::T, Self::OneLater, Self::TLater];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::One => "one",
-            Self::T => "t",
-            Self::OneLater => "one-later",
-            Self::TLater => "t-later",
-        }
-    }
 
     pub(crate) const fn line(self) -> Line {
         match self {
@@ -87,10 +77,6 @@ impl Model {
 #[error("unknown model {0:?}; the models are one, t, one-later and t-later")]
 pub struct UnknownModel(pub String);
 
-impl FromStr for Model {
-    type Err = UnknownModel;
-
-    fn from_str(name: &str) -> Result<Self, UnknownModel> {
-        Self::ALL.into_iter().find(|model| model.name() == name).ok_or_else(|| UnknownModel(name.to_owned()))
-    }
+fn unknown_model(name: &str) -> UnknownModel {
+    UnknownModel(name.to_owned())
 }

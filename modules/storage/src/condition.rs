@@ -17,7 +17,7 @@ impl DatabaseWatch for Store {
     fn background(&self) -> Result<BackgroundCondition, StoreError> {
         let database = &self.shared.database;
         // The columns share one engine: both values are the same for each of them.
-        let [any, ..] = Column::ALL;
+        let any = Column::Meta;
         Ok(BackgroundCondition {
             is_write_stopped: database.property(any, "rocksdb.is-write-stopped")? > 0,
             errors: database.property(any, "rocksdb.background-errors")?,

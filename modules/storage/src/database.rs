@@ -138,8 +138,7 @@ impl Database {
             .into_iter()
             .filter(|name| name != DEFAULT_COLUMN_FAMILY_NAME && Column::ALL.iter().all(|column| column.name() != name))
             .map(|name| ColumnFamilyDescriptor::new(name, Options::default()));
-        let known =
-            Column::ALL.into_iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
+        let known = Column::ALL.iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
         let mut unused = Options::default();
         unused.set_write_buffer_size(SPACE_TO_WRITE);
         let unused = ColumnFamilyDescriptor::new(DEFAULT_COLUMN_FAMILY_NAME, unused);
@@ -255,7 +254,7 @@ impl Database {
     /// Writes the memory tables to files, so that the next start replays no log.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.require_folder()?;
-        let families = Column::ALL.into_iter().map(|column| self.family(column)).collect::<Result<Vec<_>, _>>()?;
+        let families = Column::ALL.iter().map(|column| self.family(*column)).collect::<Result<Vec<_>, _>>()?;
         let outcome = self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default());
         self.tables.note();
         outcome.map_err(engine_error)

@@ -81,7 +81,7 @@ impl Store {
             })
         };
         Ok(StoreStatistics {
-            columns: Column::ALL.into_iter().map(column).collect::<Result<_, StoreError>>()?,
+            columns: Column::ALL.iter().copied().map(column).collect::<Result<_, StoreError>>()?,
             head: self.shared.head.load().number(),
             oldest_state: BlockNumber(self.shared.oldest_state()),
             oldest_trie: BlockNumber(self.shared.whole_tries_from()),
@@ -93,9 +93,9 @@ impl Store {
     fn engine_statistics(&self) -> Result<EngineStatistics, StoreError> {
         let database = &self.shared.database;
         // The columns share one cache and one engine: these four values are the same for each of them.
-        let [any, ..] = Column::ALL;
+        let any = Column::Meta;
         let sum = |name: &str| -> Result<u64, StoreError> {
-            Column::ALL.into_iter().map(|column| database.property(column, name)).sum()
+            Column::ALL.iter().map(|&column| database.property(column, name)).sum()
         };
         Ok(EngineStatistics {
             files: database.files()?.len() as u64,

@@ -75,7 +75,7 @@ pub(crate) fn spec(name: &str) -> Result<ChainSpec, Unmet> {
         return Ok(spec);
     }
     let after = Fork::from_name(after).ok_or_else(|| unknown(name))?;
-    let between = Fork::ALL.into_iter().filter(|fork| *fork > before && *fork <= after);
+    let between = Fork::ALL.iter().copied().filter(|fork| *fork > before && *fork <= after);
     let new = between.map(|fork| (fork, activation));
     Ok(with_deposits(ChainSpec::ethereum(CHAIN_ID, base.activations().iter().copied().chain(new))))
 }

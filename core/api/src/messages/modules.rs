@@ -4,13 +4,15 @@
 //! unloaded`, and `failed`.
 
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use super::{SpaceUsage, event, request};
 use crate::Capability;
 
 /// Kind of a module.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase")]
 pub enum ModuleKind {
     /// A library that serves a namespace.
     #[default]
@@ -21,17 +23,15 @@ pub enum ModuleKind {
 
 impl ModuleKind {
     /// The name for display.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plugin => "plugin",
-            Self::Actor => "actor",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
 /// State of a module.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase")]
 pub enum ModuleState {
     /// Checked and registered, not started yet.
     #[default]
@@ -48,14 +48,8 @@ pub enum ModuleState {
 
 impl ModuleState {
     /// The name for display.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Loaded => "loaded",
-            Self::Enabled => "enabled",
-            Self::Disabled => "disabled",
-            Self::Unloaded => "unloaded",
-            Self::Failed => "failed",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -160,8 +154,9 @@ pub struct LibraryDetails {
 }
 
 /// Where a plugin runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Isolation {
     /// In the node's own process: half a microsecond per call. A crash of its code can end the node.
     InProcess,
@@ -172,22 +167,20 @@ pub enum Isolation {
 
 impl Isolation {
     /// Its name in settings and `moduleInfo`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::InProcess => "in-process",
-            Self::Process => "process",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The isolation with this [name](Isolation::name).
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::InProcess, Self::Process].into_iter().find(|isolation| isolation.name() == name)
+        name.parse().ok()
     }
 }
 
 /// The trust in a plugin's build.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Trust {
     /// Built with this node: its hash is in the list of built-in plugins.
     BuiltIn,
@@ -200,12 +193,8 @@ pub enum Trust {
 
 impl Trust {
     /// Its name in `moduleInfo`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BuiltIn => "built-in",
-            Self::Vouched => "vouched",
-            Self::Foreign => "foreign",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -227,8 +216,9 @@ pub struct ActorDetails {
 }
 
 /// Whether an actor works, from best to worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase")]
 pub enum ActorHealth {
     /// It works.
     Running,
@@ -242,13 +232,8 @@ pub enum ActorHealth {
 
 impl ActorHealth {
     /// The name for display.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Restarting => "restarting",
-            Self::Stopped => "stopped",
-            Self::Failed => "failed",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -419,8 +404,9 @@ pub enum ModuleChange {
 }
 
 /// The operation performed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase")]
 pub enum ModuleOperation {
     /// It was registered.
     Load,
@@ -438,15 +424,8 @@ pub enum ModuleOperation {
 
 impl ModuleOperation {
     /// The name for display.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Load => "load",
-            Self::Enable => "enable",
-            Self::Disable => "disable",
-            Self::Replace => "replace",
-            Self::Unload => "unload",
-            Self::Fail => "fail",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -1,24 +1,29 @@
 //! Forks of the Ethereum profile.
 
 use alloy_primitives::U256;
+use strum::{Display, EnumString, IntoStaticStr, VariantArray};
 
 /// The named rule changes of the Ethereum profile, oldest first. `Bpo…` change blob parameters only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display)]
-#[display("{}", self.name())]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, EnumString, IntoStaticStr, VariantArray,
+)]
 pub enum Fork {
     /// The first rules.
     Frontier,
     /// EIP-2, EIP-7.
     Homestead,
     /// EIP-150.
+    #[strum(serialize = "EIP150")]
     TangerineWhistle,
     /// EIP-158, EIP-160, EIP-170; EIP-155 has a height of its own.
+    #[strum(serialize = "EIP158")]
     SpuriousDragon,
     /// Status in receipts, REVERT, static calls.
     Byzantium,
     /// EIP-1283 among others.
     Constantinople,
     /// Constantinople without EIP-1283.
+    #[strum(serialize = "ConstantinopleFix")]
     Petersburg,
     /// EIP-1344, EIP-1884, EIP-2028, EIP-2200.
     Istanbul,
@@ -43,72 +48,29 @@ pub enum Fork {
     /// EIP-7594, EIP-7823, EIP-7825, EIP-7883, EIP-7918, EIP-7934, EIP-7939, EIP-7951.
     Osaka,
     /// First change of blob parameters alone.
+    #[strum(serialize = "BPO1")]
     Bpo1,
     /// Second change of blob parameters alone.
+    #[strum(serialize = "BPO2")]
     Bpo2,
     /// Third change of blob parameters alone.
+    #[strum(serialize = "BPO3")]
     Bpo3,
     /// Fourth change of blob parameters alone.
+    #[strum(serialize = "BPO4")]
     Bpo4,
     /// Fifth change of blob parameters alone.
+    #[strum(serialize = "BPO5")]
     Bpo5,
 }
 
 impl Fork {
     /// Every fork, oldest first.
-    pub const ALL: [Self; 23] = [
-        Self::Frontier,
-        Self::Homestead,
-        Self::TangerineWhistle,
-        Self::SpuriousDragon,
-        Self::Byzantium,
-        Self::Constantinople,
-        Self::Petersburg,
-        Self::Istanbul,
-        Self::MuirGlacier,
-        Self::Berlin,
-        Self::London,
-        Self::ArrowGlacier,
-        Self::GrayGlacier,
-        Self::Paris,
-        Self::Shanghai,
-        Self::Cancun,
-        Self::Prague,
-        Self::Osaka,
-        Self::Bpo1,
-        Self::Bpo2,
-        Self::Bpo3,
-        Self::Bpo4,
-        Self::Bpo5,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The name in the public test suites.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Frontier => "Frontier",
-            Self::Homestead => "Homestead",
-            Self::TangerineWhistle => "EIP150",
-            Self::SpuriousDragon => "EIP158",
-            Self::Byzantium => "Byzantium",
-            Self::Constantinople => "Constantinople",
-            Self::Petersburg => "ConstantinopleFix",
-            Self::Istanbul => "Istanbul",
-            Self::MuirGlacier => "MuirGlacier",
-            Self::Berlin => "Berlin",
-            Self::London => "London",
-            Self::ArrowGlacier => "ArrowGlacier",
-            Self::GrayGlacier => "GrayGlacier",
-            Self::Paris => "Paris",
-            Self::Shanghai => "Shanghai",
-            Self::Cancun => "Cancun",
-            Self::Prague => "Prague",
-            Self::Osaka => "Osaka",
-            Self::Bpo1 => "BPO1",
-            Self::Bpo2 => "BPO2",
-            Self::Bpo3 => "BPO3",
-            Self::Bpo4 => "BPO4",
-            Self::Bpo5 => "BPO5",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The fork with a name of the public test suites; "Merge" is another name of Paris.
@@ -116,7 +78,7 @@ impl Fork {
         if name == "Merge" {
             return Some(Self::Paris);
         }
-        Self::ALL.into_iter().find(|fork| fork.name() == name)
+        name.parse().ok()
     }
 
     /// Returns whether forks from this one on are scheduled by time instead of height.

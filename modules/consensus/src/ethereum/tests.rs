@@ -75,7 +75,7 @@ fn the_head_is_final_from_the_merge_on() {
 
 #[test]
 fn a_prepared_header_is_valid_at_every_fork() {
-    for fork in Fork::ALL {
+    for &fork in Fork::ALL {
         let engine = engine_at(fork);
         let chain = chain_from(&genesis(&engine));
 

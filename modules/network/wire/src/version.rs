@@ -1,9 +1,11 @@
 //! The table of versions (`docs/spec/p2p.md` 12, `docs/spec/upgrades.md` 12.1).
 
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::StatusForm;
 
 /// The kinds of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, IntoStaticStr, VariantArray)]
 #[expect(missing_docs, reason = "the names are the protocol's")]
 pub enum Kind {
     Status,
@@ -30,53 +32,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of their declaration.
-    pub const ALL: [Self; 20] = [
-        Self::Status,
-        Self::NewBlockHashes,
-        Self::Transactions,
-        Self::GetBlockHeaders,
-        Self::BlockHeaders,
-        Self::GetBlockBodies,
-        Self::BlockBodies,
-        Self::NewBlock,
-        Self::OrderTx,
-        Self::LendingTx,
-        Self::GetNodeData,
-        Self::NodeData,
-        Self::GetReceipts,
-        Self::Receipts,
-        Self::Vote,
-        Self::Timeout,
-        Self::SyncInfo,
-        Self::NewPooledTransactionHashes,
-        Self::GetPooledTransactions,
-        Self::PooledTransactions,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The name of the kind in the protocol.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Status => "Status",
-            Self::NewBlockHashes => "NewBlockHashes",
-            Self::Transactions => "Transactions",
-            Self::GetBlockHeaders => "GetBlockHeaders",
-            Self::BlockHeaders => "BlockHeaders",
-            Self::GetBlockBodies => "GetBlockBodies",
-            Self::BlockBodies => "BlockBodies",
-            Self::NewBlock => "NewBlock",
-            Self::OrderTx => "OrderTx",
-            Self::LendingTx => "LendingTx",
-            Self::GetNodeData => "GetNodeData",
-            Self::NodeData => "NodeData",
-            Self::GetReceipts => "GetReceipts",
-            Self::Receipts => "Receipts",
-            Self::Vote => "Vote",
-            Self::Timeout => "Timeout",
-            Self::SyncInfo => "SyncInfo",
-            Self::NewPooledTransactionHashes => "NewPooledTransactionHashes",
-            Self::GetPooledTransactions => "GetPooledTransactions",
-            Self::PooledTransactions => "PooledTransactions",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -85,7 +85,7 @@ fn call_frame(depth: u32, frame: LibraryFrame) -> Result<CallFrame, TraceError> 
         state: number(frame.state_gas_used),
         refund: number(frame.gas_refund),
     });
-    let kind = FrameKind::ALL.into_iter().find(|kind| kind.name() == frame.typ);
+    let kind = FrameKind::ALL.iter().copied().find(|kind| kind.name() == frame.typ);
     Ok(CallFrame {
         depth,
         kind: kind.ok_or_else(|| unexpected("kind of call"))?,

@@ -13,11 +13,13 @@
 //!   1.5 % of the bytes, and cost 13 % of the import and 40 MB.
 
 use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, Options, SliceTransform};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::format::keys::{ACCOUNT_KEY_LENGTH, LOG_INDEX_PREFIX_LENGTH, SLOT_KEY_LENGTH};
 
 /// One column family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Column {
     /// Format version, chain, head, finality, oldest kept state.
     Meta,
@@ -77,49 +79,11 @@ struct Shape {
 
 impl Column {
     /// Every column, in the order in which they are created.
-    pub(crate) const ALL: [Self; 18] = [
-        Self::Meta,
-        Self::Headers,
-        Self::HeaderNumbers,
-        Self::Canonical,
-        Self::Bodies,
-        Self::Receipts,
-        Self::Logs,
-        Self::LogIndex,
-        Self::Transactions,
-        Self::AccountLatest,
-        Self::SlotLatest,
-        Self::AccountHistory,
-        Self::SlotHistory,
-        Self::Codes,
-        Self::Trie,
-        Self::TrieCheckpoints,
-        Self::Changes,
-        Self::Spaces,
-    ];
+    pub(crate) const ALL: &[Self] = Self::VARIANTS;
 
     /// The name on disk; never changes.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Meta => "meta",
-            Self::Headers => "headers",
-            Self::HeaderNumbers => "header_numbers",
-            Self::Canonical => "canonical",
-            Self::Bodies => "bodies",
-            Self::Receipts => "receipts",
-            Self::Logs => "logs",
-            Self::LogIndex => "log_index",
-            Self::Transactions => "transactions",
-            Self::AccountLatest => "account_latest",
-            Self::SlotLatest => "slot_latest",
-            Self::AccountHistory => "account_history",
-            Self::SlotHistory => "slot_history",
-            Self::Codes => "codes",
-            Self::Trie => "trie",
-            Self::TrieCheckpoints => "trie_checkpoints",
-            Self::Changes => "changes",
-            Self::Spaces => "spaces",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.into()
     }
 
     fn shape(self) -> Shape {

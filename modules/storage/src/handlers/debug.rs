@@ -198,7 +198,7 @@ impl Answers {
     pub(super) fn database_statistics(&self) -> Result<DatabaseStatistics, AnswerError> {
         let database = &self.store.shared.database;
         let sum = |property: &str| -> Result<u64, StoreError> {
-            Column::ALL.into_iter().map(|column| database.property(column, property)).sum()
+            Column::ALL.iter().map(|&column| database.property(column, property)).sum()
         };
         // The columns share one cache and one engine: these values are the same for each of them.
         let shared = |property: &str| database.property(Column::Meta, property);
@@ -218,7 +218,7 @@ impl Answers {
     }
 
     pub(super) fn compact(&self, context: &CallContext) -> Result<(), AnswerError> {
-        for column in Column::ALL {
+        for &column in Column::ALL {
             if context.is_cancelled() {
                 return Err(StoreError::Stopped.into());
             }

@@ -15,6 +15,7 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::{
     CaseFile, CaseReport, Difference, Selection,
@@ -22,50 +23,50 @@ use crate::{
 };
 
 /// The suites, by folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display, Serialize)]
-#[display("{}", self.folder())]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Display, IntoStaticStr, VariantArray, Serialize)]
+#[serde(into = "&'static str")]
 pub enum Suite {
     /// One transaction on a state.
-    #[serde(rename = "GeneralStateTests")]
+    #[strum(serialize = "GeneralStateTests")]
     GeneralState,
     /// Chains of valid blocks, with exceptions.
-    #[serde(rename = "BlockchainTests/ValidBlocks")]
+    #[strum(serialize = "BlockchainTests/ValidBlocks")]
     ValidBlocks,
     /// Chains with a block that must be refused.
-    #[serde(rename = "BlockchainTests/InvalidBlocks")]
+    #[strum(serialize = "BlockchainTests/InvalidBlocks")]
     InvalidBlocks,
     /// Chains on which a fork begins.
-    #[serde(rename = "BlockchainTests/TransitionTests")]
+    #[strum(serialize = "BlockchainTests/TransitionTests")]
     Transitions,
     /// State tests with a block around the transaction.
-    #[serde(rename = "BlockchainTests/GeneralStateTests")]
+    #[strum(serialize = "BlockchainTests/GeneralStateTests")]
     StateBlocks,
     /// Decoding and judging a single transaction.
-    #[serde(rename = "TransactionTests")]
+    #[strum(serialize = "TransactionTests")]
     Transactions,
     /// Roots, order and proofs of tries.
-    #[serde(rename = "TrieTests")]
+    #[strum(serialize = "TrieTests")]
     Tries,
     /// Untyped RLP.
-    #[serde(rename = "RLPTests")]
+    #[strum(serialize = "RLPTests")]
     Rlp,
     /// Ethash difficulty.
-    #[serde(rename = "DifficultyTests")]
+    #[strum(serialize = "DifficultyTests")]
     Difficulty,
     /// Genesis files and their blocks.
-    #[serde(rename = "GenesisTests")]
+    #[strum(serialize = "GenesisTests")]
     Genesis,
     /// Single functions.
-    #[serde(rename = "BasicTests")]
+    #[strum(serialize = "BasicTests")]
     Basic,
     /// Contract call encoding.
-    #[serde(rename = "ABITests")]
+    #[strum(serialize = "ABITests")]
     Abi,
     /// Encrypted key files.
-    #[serde(rename = "KeyStoreTests")]
+    #[strum(serialize = "KeyStoreTests")]
     KeyStore,
     /// Ethash proofs of work.
-    #[serde(rename = "PoWTests")]
+    #[strum(serialize = "PoWTests")]
     ProofOfWork,
 }
 
@@ -75,41 +76,11 @@ const NO_PROOF_OF_WORK: &str = "checking ethash proofs of work: no chain of this
 
 impl Suite {
     /// Every suite, in the order of the report.
-    pub const ALL: [Self; 14] = [
-        Self::GeneralState,
-        Self::ValidBlocks,
-        Self::InvalidBlocks,
-        Self::Transitions,
-        Self::StateBlocks,
-        Self::Transactions,
-        Self::Tries,
-        Self::Rlp,
-        Self::Difficulty,
-        Self::Genesis,
-        Self::Basic,
-        Self::Abi,
-        Self::KeyStore,
-        Self::ProofOfWork,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The folder below the suites' root.
-    pub const fn folder(self) -> &'static str {
-        match self {
-            Self::GeneralState => "GeneralStateTests",
-            Self::ValidBlocks => "BlockchainTests/ValidBlocks",
-            Self::InvalidBlocks => "BlockchainTests/InvalidBlocks",
-            Self::Transitions => "BlockchainTests/TransitionTests",
-            Self::StateBlocks => "BlockchainTests/GeneralStateTests",
-            Self::Transactions => "TransactionTests",
-            Self::Tries => "TrieTests",
-            Self::Rlp => "RLPTests",
-            Self::Difficulty => "DifficultyTests",
-            Self::Genesis => "GenesisTests",
-            Self::Basic => "BasicTests",
-            Self::Abi => "ABITests",
-            Self::KeyStore => "KeyStoreTests",
-            Self::ProofOfWork => "PoWTests",
-        }
+    pub fn folder(self) -> &'static str {
+        self.into()
     }
 
     /// The folder in the releases of `ethereum/execution-spec-tests`, for the suites that they contain.
@@ -129,7 +100,7 @@ impl Suite {
             let mut folders = [Some(suite.folder()), suite.spec_tests_folder()].into_iter().flatten();
             folders.any(|folder| path[start..].strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
         };
-        starts.find_map(|start| Self::ALL.into_iter().find(|suite| is_of(suite, start)).map(|suite| (suite, start)))
+        starts.find_map(|start| Self::ALL.iter().find(|suite| is_of(suite, start)).map(|suite| (*suite, start)))
     }
 
     /// Runs the selected cases of one file.
@@ -159,7 +130,7 @@ impl Suite {
 
 /// There is no suite with this name.
 #[derive(Debug, thiserror::Error)]
-#[error("no suite {name}; there are: {all}", all = Suite::ALL.map(Suite::folder).join(", "))]
+#[error("no suite {name}; there are: {all}", all = Suite::ALL.iter().map(|suite| suite.folder()).collect::<Vec<_>>().join(", "))]
 pub struct UnknownSuite {
     name: String,
 }
@@ -169,7 +140,7 @@ impl FromStr for Suite {
 
     fn from_str(name: &str) -> Result<Self, UnknownSuite> {
         let wanted = |suite: &Self| suite.folder().eq_ignore_ascii_case(name);
-        Self::ALL.into_iter().find(wanted).ok_or_else(|| UnknownSuite { name: name.to_owned() })
+        Self::ALL.iter().copied().find(wanted).ok_or_else(|| UnknownSuite { name: name.to_owned() })
     }
 }
 

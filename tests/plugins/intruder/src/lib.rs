@@ -19,7 +19,7 @@ type IntruderContext = Context<Intruder>;
 
 fn table() -> Table<Intruder> {
     Table::new("intruder", "1.0")
-        .capabilities(&Capability::ALL)
+        .capabilities(Capability::ALL)
         .read("intruder_attempts", &[], "Names of the attempts that answer.", attempts)
         .read("intruder_endings", &[], "Names of the attempts that end its process.", endings)
         .method("intruder_try", &["attempt"], "Makes an attempt.", attempt)

@@ -2,6 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::{ENCODED_HASH, length_of, length_of_bytes};
 use crate::WholeBalance;
@@ -40,7 +41,8 @@ pub struct CallFrame {
 }
 
 /// Kind of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum FrameKind {
     /// CALL, and a transaction's call.
     Call,
@@ -60,27 +62,11 @@ pub enum FrameKind {
 
 impl FrameKind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
-        Self::Call,
-        Self::CallCode,
-        Self::DelegateCall,
-        Self::StaticCall,
-        Self::Create,
-        Self::Create2,
-        Self::SelfDestruct,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Name of the instruction.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Call => "CALL",
-            Self::CallCode => "CALLCODE",
-            Self::DelegateCall => "DELEGATECALL",
-            Self::StaticCall => "STATICCALL",
-            Self::Create => "CREATE",
-            Self::Create2 => "CREATE2",
-            Self::SelfDestruct => "SELFDESTRUCT",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// Returns whether it creates a contract.
