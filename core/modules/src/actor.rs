@@ -4,7 +4,7 @@
 
 use std::fmt::Display;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tenon_api::{
     Topic,
@@ -32,12 +32,13 @@ impl SwitchError {
 }
 
 /// Starts and stops a part of the node.
+#[async_trait]
 pub trait ActorSwitch: Send + Sync + 'static {
     /// Starts it. Called when it is stopped, or has failed.
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>>;
+    async fn start(&self) -> Result<(), SwitchError>;
 
     /// Stops it, after it has finished the accepted requests.
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>>;
+    async fn stop(&self) -> Result<(), SwitchError>;
 
     /// Why it has failed for good, if it has.
     fn failure(&self) -> Option<String> {

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use async_trait::async_trait;
 use support::{TestModules, rust_plugin};
 use tenon_api::{
     BusError, Request, Topic,
@@ -44,24 +44,19 @@ impl Part {
     }
 }
 
+#[async_trait]
 impl ActorSwitch for Part {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            if self.is_broken.load(Ordering::Relaxed) {
-                return Err(SwitchError::new("no key"));
-            }
-            self.steps.lock().unwrap().push("start");
-            Ok(())
+    async fn start(&self) -> Result<(), SwitchError> {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return Err(SwitchError::new("no key"));
         }
-        .boxed()
+        self.steps.lock().unwrap().push("start");
+        Ok(())
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            self.steps.lock().unwrap().push("stop");
-            Ok(())
-        }
-        .boxed()
+    async fn stop(&self) -> Result<(), SwitchError> {
+        self.steps.lock().unwrap().push("stop");
+        Ok(())
     }
 
     fn failure(&self) -> Option<String> {

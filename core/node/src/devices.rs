@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_config::{DeviceSettings, Settings};
 use tenon_device_session::{Hub, Timeouts};
 use tenon_device_transport::hid::NativeHid;
@@ -64,30 +63,25 @@ struct DeviceActor {
     timeouts: Timeouts,
 }
 
+#[async_trait]
 impl ActorSwitch for DeviceActor {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
-            // After a failure, devices may still be in use.
-            self.wallets.stop().await;
-            let transports: Vec<Arc<dyn Transport>> = vec![
-                Arc::new(self.udp.clone()),
-                Arc::new(HidTransport::new(NativeHid)),
-                Arc::new(WebUsbTransport::new(NativeUsb)),
-            ];
-            let hub = Hub::new(transports, supervisor, Handle::current(), self.timeouts);
-            self.wallets.start(hub, self.timeouts.prompt);
-            Ok(())
-        }
-        .boxed()
+    async fn start(&self) -> Result<(), SwitchError> {
+        let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
+        // After a failure, devices may still be in use.
+        self.wallets.stop().await;
+        let transports: Vec<Arc<dyn Transport>> = vec![
+            Arc::new(self.udp.clone()),
+            Arc::new(HidTransport::new(NativeHid)),
+            Arc::new(WebUsbTransport::new(NativeUsb)),
+        ];
+        let hub = Hub::new(transports, supervisor, Handle::current(), self.timeouts);
+        self.wallets.start(hub, self.timeouts.prompt);
+        Ok(())
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            self.wallets.stop().await;
-            Ok(())
-        }
-        .boxed()
+    async fn stop(&self) -> Result<(), SwitchError> {
+        self.wallets.stop().await;
+        Ok(())
     }
 
     fn failure(&self) -> Option<String> {

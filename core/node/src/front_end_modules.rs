@@ -5,8 +5,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tenon_api::messages::{ChangedSetting, ExposureReport, FrontEnd, ModuleChange, SetExposure, StartFrontEnd};
 use tenon_api::{BusError, FrontEndRefusal, RequestError};
@@ -354,17 +353,15 @@ struct FrontEndSwitch {
     front_end: FrontEnd,
 }
 
+#[async_trait]
 impl ActorSwitch for FrontEndSwitch {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async { self.front_ends.open(self.front_end).await.map_err(SwitchError::new) }.boxed()
+    async fn start(&self) -> Result<(), SwitchError> {
+        self.front_ends.open(self.front_end).await.map_err(SwitchError::new)
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            self.front_ends.close(self.front_end).await;
-            Ok(())
-        }
-        .boxed()
+    async fn stop(&self) -> Result<(), SwitchError> {
+        self.front_ends.close(self.front_end).await;
+        Ok(())
     }
 
     fn is_draining(&self) -> bool {

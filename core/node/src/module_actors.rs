@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tenon_api::messages::{
     Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAccountRange,
@@ -252,31 +251,23 @@ struct PoolFollowing {
     feed: Mutex<Option<JoinHandle<()>>>,
 }
 
+#[async_trait]
 impl ActorSwitch for PoolFollowing {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
-            // The actor reads the head at its start, and so catches up with missed blocks.
-            let feed = spawn_pool(&supervisor, &self.pool.pool).map_err(SwitchError::new)?;
-            *self.feed.lock() = Some(tokio::spawn(feed.run()));
-            self.pool.is_running.store(true, Ordering::Release);
-            Ok(())
-        }
-        .boxed()
+    async fn start(&self) -> Result<(), SwitchError> {
+        let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
+        // The actor reads the head at its start, and so catches up with missed blocks.
+        let feed = spawn_pool(&supervisor, &self.pool.pool).map_err(SwitchError::new)?;
+        *self.feed.lock() = Some(tokio::spawn(feed.run()));
+        self.pool.is_running.store(true, Ordering::Release);
+        Ok(())
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            self.pool.is_running.store(false, Ordering::Release);
-            let feed = self.feed.lock().take();
-            end(feed).await;
-            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
-            if supervisor.stop_one(tenon_txpool::ACTOR, POOL_GRACE).await {
-                return Ok(());
-            }
-            Err(SwitchError::new("the pool did not apply its last blocks in time; it will not apply others"))
-        }
-        .boxed()
+    async fn stop(&self) -> Result<(), SwitchError> {
+        self.pool.is_running.store(false, Ordering::Release);
+        let feed = self.feed.lock().take();
+        end(feed).await;
+        let late = "the pool did not apply its last blocks in time; it will not apply others";
+        stop_actor(&self.supervisor, tenon_txpool::ACTOR, POOL_GRACE, late).await
     }
 
     fn failure(&self) -> Option<String> {
@@ -296,6 +287,19 @@ pub(crate) async fn end(task: Option<JoinHandle<()>>) {
     }
 }
 
+/// Stops a supervised actor. It fails with the text `late` if the actor does not finish its work in this time.
+pub(crate) async fn stop_actor(
+    supervisor: &Weak<Supervisor>,
+    name: &str,
+    grace: Duration,
+    late: &str,
+) -> Result<(), SwitchError> {
+    match supervisor.upgrade() {
+        Some(supervisor) if !supervisor.stop_one(name, grace).await => Err(SwitchError::new(late)),
+        _ => Ok(()),
+    }
+}
+
 struct Sealing {
     /// Weak: the node stops its supervisor itself, as its only owner.
     supervisor: Weak<Supervisor>,
@@ -308,30 +312,21 @@ struct Sealing {
     waker: Mutex<Option<JoinHandle<()>>>,
 }
 
+#[async_trait]
 impl ActorSwitch for Sealing {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
-            let (options, ports) = (self.options.clone(), self.ports.clone());
-            let waker =
-                spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand).map_err(SwitchError::new)?;
-            *self.waker.lock() = Some(tokio::spawn(waker.run()));
-            Ok(())
-        }
-        .boxed()
+    async fn start(&self) -> Result<(), SwitchError> {
+        let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
+        let (options, ports) = (self.options.clone(), self.ports.clone());
+        let waker = spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand).map_err(SwitchError::new)?;
+        *self.waker.lock() = Some(tokio::spawn(waker.run()));
+        Ok(())
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let waker = self.waker.lock().take();
-            end(waker).await;
-            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
-            if supervisor.stop_one(SEALER, SEALER_GRACE).await {
-                return Ok(());
-            }
-            Err(SwitchError::new("the sealer did not finish its block in time; it will not make another"))
-        }
-        .boxed()
+    async fn stop(&self) -> Result<(), SwitchError> {
+        let waker = self.waker.lock().take();
+        end(waker).await;
+        let late = "the sealer did not finish its block in time; it will not make another";
+        stop_actor(&self.supervisor, SEALER, SEALER_GRACE, late).await
     }
 
     fn failure(&self) -> Option<String> {

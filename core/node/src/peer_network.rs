@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_config::{ByteSize, Settings};
 use tenon_modules::{ActorControl, ActorModule, ActorProbe, ActorReport, ActorStage, ActorSwitch, SwitchError};
 use tenon_network_discovery::Networks;
@@ -161,27 +160,22 @@ struct Switch {
     ports: NetworkPorts,
 }
 
+#[async_trait]
 impl ActorSwitch for Switch {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
-            // Removes what is left of a failed network.
-            self.network.stop(&supervisor).await;
-            let started = self.network.start(&supervisor, &self.settings, &self.ports).await;
-            started.map_err(SwitchError::new)
-        }
-        .boxed()
+    async fn start(&self) -> Result<(), SwitchError> {
+        let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
+        // Removes what is left of a failed network.
+        self.network.stop(&supervisor).await;
+        let started = self.network.start(&supervisor, &self.settings, &self.ports).await;
+        started.map_err(SwitchError::new)
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
-            if self.network.stop(&supervisor).await {
-                return Ok(());
-            }
-            Err(SwitchError::new("the network did not stop in time; its connections were closed"))
+    async fn stop(&self) -> Result<(), SwitchError> {
+        let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
+        if self.network.stop(&supervisor).await {
+            return Ok(());
         }
-        .boxed()
+        Err(SwitchError::new("the network did not stop in time; its connections were closed"))
     }
 
     fn failure(&self) -> Option<String> {

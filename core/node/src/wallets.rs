@@ -3,8 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
 use tenon_accounts::{Accounts, AccountsError, KeystoreOptions, WalletBackend, WalletDirectory, spawn_accounts};
@@ -181,40 +180,32 @@ impl AccountsSwitch {
     }
 }
 
+#[async_trait]
 impl ActorSwitch for AccountsSwitch {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let service = self.service.clone();
-            if let Some(service) = &service {
-                // Its accounts are listed from the start, if it is reachable.
-                service.scan().await;
-            }
-            let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
-            let feed = spawn_accounts(&supervisor, &self.directory).map_err(SwitchError::new)?;
-            let following = async move {
-                match service {
-                    Some(service) => tokio::join!(feed.run(), service.follow()).0,
-                    None => feed.run().await,
-                }
-            };
-            let before = self.exchange(Some(tokio::spawn(following)));
-            before.iter().for_each(JoinHandle::abort);
-            Ok(())
+    async fn start(&self) -> Result<(), SwitchError> {
+        let service = self.service.clone();
+        if let Some(service) = &service {
+            // Its accounts are listed from the start, if it is reachable.
+            service.scan().await;
         }
-        .boxed()
+        let supervisor = self.supervisor.upgrade().ok_or(SwitchError::ShuttingDown)?;
+        let feed = spawn_accounts(&supervisor, &self.directory).map_err(SwitchError::new)?;
+        let following = async move {
+            match service {
+                Some(service) => tokio::join!(feed.run(), service.follow()).0,
+                None => feed.run().await,
+            }
+        };
+        let before = self.exchange(Some(tokio::spawn(following)));
+        before.iter().for_each(JoinHandle::abort);
+        Ok(())
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            module_actors::end(self.exchange(None)).await;
-            self.directory.lock_all();
-            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
-            if supervisor.stop_one(tenon_accounts::ACTOR, ACTOR_GRACE).await {
-                return Ok(());
-            }
-            Err(SwitchError::new("a listing of the key files did not end in time; all accounts are locked"))
-        }
-        .boxed()
+    async fn stop(&self) -> Result<(), SwitchError> {
+        module_actors::end(self.exchange(None)).await;
+        self.directory.lock_all();
+        let late = "a listing of the key files did not end in time; all accounts are locked";
+        module_actors::stop_actor(&self.supervisor, tenon_accounts::ACTOR, ACTOR_GRACE, late).await
     }
 
     fn failure(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use unicode_normalization::UnicodeNormalization as _;
 use zeroize::Zeroizing;
 
@@ -120,10 +120,11 @@ impl fmt::Debug for Answer {
 }
 
 /// The person who is asked during an exchange.
+#[async_trait]
 pub trait Person: Send {
     /// Asks the person. `None` if no person can be asked now; the exchange then waits for a later answer or is
     /// cancelled.
-    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>>;
+    async fn ask(&mut self, prompt: Prompt) -> Option<Answer>;
 
     /// Called when the device shows something and waits for a button.
     fn button(&mut self) {}
@@ -133,9 +134,10 @@ pub trait Person: Send {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoPerson;
 
+#[async_trait]
 impl Person for NoPerson {
-    fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
-        Box::pin(std::future::ready(None))
+    async fn ask(&mut self, _: Prompt) -> Option<Answer> {
+        None
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use alloy_primitives::Address;
+use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{DeviceName, DeviceStatus};
 use tenon_device_transport::Transport;
@@ -305,9 +306,10 @@ struct StatusPublishingPerson<'a> {
     status: watch::Sender<WalletStatus>,
 }
 
+#[async_trait]
 impl Person for StatusPublishingPerson<'_> {
-    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
-        self.person.ask(prompt)
+    async fn ask(&mut self, prompt: Prompt) -> Option<Answer> {
+        self.person.ask(prompt).await
     }
 
     fn button(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_device_transport::{Found, Link, LinkError, PACKET_LENGTH, Packet, Received, Transport, Wire};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -150,25 +150,27 @@ impl MemoryLink {
     }
 }
 
+#[async_trait]
 impl Link for MemoryLink {
-    fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(self.send_bytes(*packet.as_bytes()))
+    async fn send(&mut self, packet: &Packet) -> Result<(), LinkError> {
+        self.send_bytes(*packet.as_bytes()).await
     }
 
-    fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
-        Box::pin(self.next())
+    async fn receive(&mut self) -> Result<Received, LinkError> {
+        self.next().await
     }
 }
 
 /// A transport for simulated devices in memory.
 pub struct MemoryTransport(pub Vec<(String, Arc<Simulator>)>);
 
+#[async_trait]
 impl Transport for MemoryTransport {
     fn name(&self) -> &'static str {
         "memory"
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
+    async fn list(&self) -> Result<Vec<Found>, LinkError> {
         let plugged = self.0.iter().filter(|(_, simulator)| simulator.is_plugged());
         let found = plugged.map(|(path, simulator)| Found {
             path: path.clone(),
@@ -176,15 +178,12 @@ impl Transport for MemoryTransport {
             transport: "memory",
             is_bootloader: false,
         });
-        let found = found.collect();
-        Box::pin(async move { Ok(found) })
+        Ok(found.collect())
     }
 
-    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
-        Box::pin(async move {
-            let found = self.0.iter().find(|(known, simulator)| known == path && simulator.is_plugged());
-            let (_, simulator) = found.ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
-            Ok(Box::new(simulator.link(wire)) as Box<dyn Link>)
-        })
+    async fn open(&self, path: &str, wire: Wire) -> Result<Box<dyn Link>, LinkError> {
+        let found = self.0.iter().find(|(known, simulator)| known == path && simulator.is_plugged());
+        let (_, simulator) = found.ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
+        Ok(Box::new(simulator.link(wire)))
     }
 }

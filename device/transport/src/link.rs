@@ -1,6 +1,6 @@
 //! The interfaces of a transport and an open device.
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_device_framing::{Packet, Wire};
 use zeroize::Zeroizing;
 
@@ -37,22 +37,24 @@ impl Received {
 }
 
 /// An open device, to which packets are sent and from which they are received. Dropping it closes the device.
+#[async_trait]
 pub trait Link: Send {
     /// Sends a whole packet.
-    fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>>;
+    async fn send(&mut self, packet: &Packet) -> Result<(), LinkError>;
 
     /// Receives the next packet. Waits as long as the device takes; dropping the future loses no packet.
-    fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>>;
+    async fn receive(&mut self) -> Result<Received, LinkError>;
 }
 
 /// A way to reach devices.
+#[async_trait]
 pub trait Transport: Send + Sync {
     /// The name: `udp`, `hid` or `webusb`.
     fn name(&self) -> &'static str;
 
     /// Lists the connected devices, by path, without opening any.
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>>;
+    async fn list(&self) -> Result<Vec<Found>, LinkError>;
 
     /// Opens an interface of a device that [`Transport::list`] returned.
-    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>>;
+    async fn open(&self, path: &str, wire: Wire) -> Result<Box<dyn Link>, LinkError>;
 }

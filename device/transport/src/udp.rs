@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_device_framing::{PACKET_LENGTH, Packet, Wire};
 use tokio::net::UdpSocket;
 use tokio::sync::Mutex;
@@ -165,32 +165,29 @@ impl UdpTransport {
     }
 }
 
+#[async_trait]
 impl Transport for UdpTransport {
     fn name(&self) -> &'static str {
         "udp"
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
-        Box::pin(async move {
-            let answers = self
-                .addresses
-                .iter()
-                .map(|address| async move { self.is_there(*address).await.then(|| Self::path(*address)) });
-            let mut paths: Vec<String> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
-            paths.sort();
-            let found = |path| Found { path, serial: None, transport: "udp", is_bootloader: false };
-            Ok(paths.into_iter().map(found).collect())
-        })
+    async fn list(&self) -> Result<Vec<Found>, LinkError> {
+        let answers = self
+            .addresses
+            .iter()
+            .map(|address| async move { self.is_there(*address).await.then(|| Self::path(*address)) });
+        let mut paths: Vec<String> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
+        paths.sort();
+        let found = |path| Found { path, serial: None, transport: "udp", is_bootloader: false };
+        Ok(paths.into_iter().map(found).collect())
     }
 
-    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
-        Box::pin(async move {
-            let address = self.address(path).ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
-            let error = |reason: String| LinkError::Open { path: path.into(), reason };
-            let line = self.line(address, wire).await.map_err(|cause| error(cause.to_string()))?;
-            let line = line.ok_or_else(|| error(format!("nothing answers at {address}")))?;
-            Ok(Box::new(UdpLink { line }) as Box<dyn Link>)
-        })
+    async fn open(&self, path: &str, wire: Wire) -> Result<Box<dyn Link>, LinkError> {
+        let address = self.address(path).ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
+        let error = |reason: String| LinkError::Open { path: path.into(), reason };
+        let line = self.line(address, wire).await.map_err(|cause| error(cause.to_string()))?;
+        let line = line.ok_or_else(|| error(format!("nothing answers at {address}")))?;
+        Ok(Box::new(UdpLink { line }))
     }
 }
 
@@ -257,43 +254,36 @@ struct UdpLink {
     line: Arc<Line>,
 }
 
+#[async_trait]
 impl Link for UdpLink {
-    fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(async move {
-            let written = self.line.socket.send(packet.as_bytes()).await.map_err(LinkError::lost)?;
-            if written == PACKET_LENGTH {
-                Ok(())
-            } else {
-                Err(LinkError::ShortWrite { written, length: PACKET_LENGTH })
-            }
-        })
+    async fn send(&mut self, packet: &Packet) -> Result<(), LinkError> {
+        let written = self.line.socket.send(packet.as_bytes()).await.map_err(LinkError::lost)?;
+        if written == PACKET_LENGTH { Ok(()) } else { Err(LinkError::ShortWrite { written, length: PACKET_LENGTH }) }
     }
 
-    fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
-        Box::pin(async {
-            // A person may take minutes, and sending to a closed port reports no error, so pings are needed to notice
-            // that a simulator is gone.
-            let mut early = self.line.early.lock().await;
-            if let Some(received) = early.pop_front() {
+    async fn receive(&mut self) -> Result<Received, LinkError> {
+        // A person may take minutes, and sending to a closed port reports no error, so pings are needed to notice
+        // that a simulator is gone.
+        let mut early = self.line.early.lock().await;
+        if let Some(received) = early.pop_front() {
+            return Ok(received);
+        }
+        let socket = &self.line.socket;
+        let mut unanswered = None;
+        loop {
+            let Ok(received) = timeout(PING_INTERVAL, receive(socket)).await else {
+                if unanswered.is_some_and(|since: Instant| since.elapsed() >= LOST_AFTER) {
+                    return Err(LinkError::lost("the simulator no longer answers"));
+                }
+                unanswered.get_or_insert_with(Instant::now);
+                socket.send(PING).await.map_err(LinkError::lost)?;
+                continue;
+            };
+            let received = received.map_err(LinkError::lost)?;
+            unanswered = None;
+            if !is_pong(&received) {
                 return Ok(received);
             }
-            let socket = &self.line.socket;
-            let mut unanswered = None;
-            loop {
-                let Ok(received) = timeout(PING_INTERVAL, receive(socket)).await else {
-                    if unanswered.is_some_and(|since: Instant| since.elapsed() >= LOST_AFTER) {
-                        return Err(LinkError::lost("the simulator no longer answers"));
-                    }
-                    unanswered.get_or_insert_with(Instant::now);
-                    socket.send(PING).await.map_err(LinkError::lost)?;
-                    continue;
-                };
-                let received = received.map_err(LinkError::lost)?;
-                unanswered = None;
-                if !is_pong(&received) {
-                    return Ok(received);
-                }
-            }
-        })
+        }
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_device_framing::Packets;
 use tenon_device_transport::webusb::Interface;
 use tenon_device_transport::{
@@ -28,17 +28,16 @@ struct Script {
 #[derive(Clone)]
 struct Scripted(Arc<Script>);
 
+#[async_trait]
 impl UsbSystem for Scripted {
-    fn devices(&self) -> BoxFuture<'_, Result<Vec<UsbDevice>, String>> {
-        Box::pin(async { Ok(self.0.devices.clone()) })
+    async fn devices(&self) -> Result<Vec<UsbDevice>, String> {
+        Ok(self.0.devices.clone())
     }
 
-    fn open<'a>(&'a self, path: &'a str, interface: Interface) -> BoxFuture<'a, Result<Box<dyn UsbPipe>, String>> {
-        Box::pin(async move {
-            self.0.opened.lock().unwrap().push((path.to_owned(), interface));
-            let to_read = self.0.to_read.lock().unwrap().take().ok_or("Resource busy")?;
-            Ok(Box::new(ScriptedPipe { script: self.0.clone(), to_read }) as Box<dyn UsbPipe>)
-        })
+    async fn open(&self, path: &str, interface: Interface) -> Result<Box<dyn UsbPipe>, String> {
+        self.0.opened.lock().unwrap().push((path.to_owned(), interface));
+        let to_read = self.0.to_read.lock().unwrap().take().ok_or("Resource busy")?;
+        Ok(Box::new(ScriptedPipe { script: self.0.clone(), to_read }))
     }
 }
 
@@ -47,16 +46,15 @@ struct ScriptedPipe {
     to_read: mpsc::Receiver<Result<Vec<u8>, String>>,
 }
 
+#[async_trait]
 impl UsbPipe for ScriptedPipe {
-    fn write<'a>(&'a mut self, transfer: &'a [u8; PACKET_LENGTH]) -> BoxFuture<'a, Result<usize, String>> {
-        Box::pin(async move {
-            self.script.written.lock().unwrap().push(transfer.to_vec());
-            Ok(self.script.taken)
-        })
+    async fn write(&mut self, transfer: &[u8; PACKET_LENGTH]) -> Result<usize, String> {
+        self.script.written.lock().unwrap().push(transfer.to_vec());
+        Ok(self.script.taken)
     }
 
-    fn read(&mut self) -> BoxFuture<'_, Result<Received, String>> {
-        Box::pin(async { self.to_read.recv().await.unwrap_or(Err("pulled".into())).map(Received::new) })
+    async fn read(&mut self) -> Result<Received, String> {
+        self.to_read.recv().await.unwrap_or(Err("pulled".into())).map(Received::new)
     }
 }
 

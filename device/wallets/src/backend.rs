@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_accounts::{AccountsError, Authority, KeyPlace, Signer, WalletBackend};
 use tenon_api::messages::{
     SignerAbilities, Wallet, WalletAccount, WalletAnswer, WalletFailure, WalletOperation, WalletStatus as ListedStatus,
@@ -114,6 +113,7 @@ fn listed(url: String, handle: &WalletHandle) -> Wallet {
     Wallet { status: listed, failure, accounts, url }
 }
 
+#[async_trait]
 impl WalletBackend for DeviceWallets {
     fn scheme(&self) -> &'static str {
         "trezor"
@@ -152,25 +152,18 @@ impl WalletBackend for DeviceWallets {
         }
     }
 
-    fn signer<'a>(
-        &'a self,
-        address: Address,
-        authority: Authority<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        let signer = self.with_account(address).ok_or_else(|| AccountRefusal::UnknownAccount.into());
-        let signer = signer.map(|(running, url, handle)| {
-            let caller = running.caller(authority.context);
-            Box::new(DeviceSigner { bus: self.bus.clone(), url, handle, account: address, caller }) as Box<dyn Signer>
-        });
-        std::future::ready(signer).boxed()
+    async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
+        let (running, url, handle) = self.with_account(address).ok_or(AccountRefusal::UnknownAccount)?;
+        let caller = running.caller(authority.context);
+        Ok(Box::new(DeviceSigner { bus: self.bus.clone(), url, handle, account: address, caller }))
     }
 
-    fn use_wallet<'a>(
-        &'a self,
-        url: &'a str,
+    async fn use_wallet(
+        &self,
+        url: &str,
         operation: WalletOperation,
-        context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<WalletAnswer, AccountsError>> {
-        self.operate(url, operation, context).boxed()
+        context: &CallContext,
+    ) -> Result<WalletAnswer, AccountsError> {
+        self.operate(url, operation, context).await
     }
 }

@@ -1,7 +1,7 @@
 //! The [`Person`] for devices of a node. No person can be asked directly, so it publishes an event for each prompt, and
 //! a later call brings the answer.
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_api::messages::{WalletPrompt, WalletPrompted};
 use tenon_bus::Bus;
 use tenon_device_session::{Answer, Person, Prompt};
@@ -22,13 +22,14 @@ impl EventPerson {
     }
 }
 
+#[async_trait]
 impl Person for EventPerson {
-    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
+    async fn ask(&mut self, prompt: Prompt) -> Option<Answer> {
         self.publish_prompt(match prompt {
             Prompt::Pin(_) => WalletPrompt::Pin,
             Prompt::Passphrase { .. } => WalletPrompt::Passphrase,
         });
-        Box::pin(std::future::ready(None))
+        None
     }
 
     fn button(&mut self) {

@@ -1,7 +1,6 @@
 //! Signing with an account of a device (`docs/spec/device.md 10.8`).
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_accounts::{AccountsError, HashSignature, Signable, Signer};
 use tenon_api::{AccountRefusal, Address, Transaction, TransactionPayload, U256};
 use tenon_bus::Bus;
@@ -49,13 +48,11 @@ impl DeviceSigner {
     }
 }
 
+#[async_trait]
 impl Signer for DeviceSigner {
-    fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
-        async move {
-            let Signature { r, s, is_odd } = self.ask(what).await?;
-            Ok(HashSignature { r: U256::from_be_bytes(r), s: U256::from_be_bytes(s), y_parity: is_odd })
-        }
-        .boxed()
+    async fn sign(&self, what: Signable<'_>) -> Result<HashSignature, AccountsError> {
+        let Signature { r, s, is_odd } = self.ask(what).await?;
+        Ok(HashSignature { r: U256::from_be_bytes(r), s: U256::from_be_bytes(s), y_parity: is_odd })
     }
 }
 

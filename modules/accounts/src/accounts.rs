@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use async_trait::async_trait;
 use tenon_api::{
     AccountRefusal, Address, B256, BlockSigner, SignError, Transaction,
     messages::{CallRequest, Wallet, WalletAccount, WalletStatus},
@@ -136,6 +136,7 @@ impl BlockSigner for KeyBlockSigner {
     }
 }
 
+#[async_trait]
 impl WalletBackend for Accounts {
     fn scheme(&self) -> &'static str {
         "development"
@@ -174,13 +175,8 @@ impl WalletBackend for Accounts {
         self.inner.positions.contains_key(&address)
     }
 
-    fn signer<'a>(
-        &'a self,
-        address: Address,
-        _authority: Authority<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        let signer = self.key(address).map(|key| Box::new(KeySigner(Arc::clone(key))) as Box<dyn Signer>);
-        std::future::ready(signer).boxed()
+    async fn signer(&self, address: Address, _authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
+        Ok(Box::new(KeySigner(Arc::clone(self.key(address)?))))
     }
 }
 

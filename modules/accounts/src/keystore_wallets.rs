@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tenon_api::{
     AccountRefusal, Address, KeyFileProblem, KeyTextProblem, SecretText,
@@ -292,6 +292,7 @@ fn folder_stamp(folder: &KeyFolder) -> Option<SystemTime> {
     fs::metadata(folder.path()).and_then(|metadata| metadata.modified()).ok()
 }
 
+#[async_trait]
 impl WalletBackend for KeystoreWallets {
     fn scheme(&self) -> &'static str {
         "keystore"
@@ -319,20 +320,13 @@ impl WalletBackend for KeystoreWallets {
         self.list.listed().has(address)
     }
 
-    fn signer<'a>(
-        &'a self,
-        address: Address,
-        authority: Authority<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        async move {
-            let key = match authority.password {
-                Some(password) => Arc::new(self.open(address, password, authority.context).await?),
-                None if self.may_use(authority.context) => self.unlocked.get(address).ok_or(AccountRefusal::Locked)?,
-                None => return Err(AccountRefusal::Locked.into()),
-            };
-            Ok(Box::new(KeySigner(key)) as Box<dyn Signer>)
-        }
-        .boxed()
+    async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
+        let key = match authority.password {
+            Some(password) => Arc::new(self.open(address, password, authority.context).await?),
+            None if self.may_use(authority.context) => self.unlocked.get(address).ok_or(AccountRefusal::Locked)?,
+            None => return Err(AccountRefusal::Locked.into()),
+        };
+        Ok(Box::new(KeySigner(key)))
     }
 }
 
@@ -360,10 +354,11 @@ const fn leak_secrets_if_requested(_: &SecretText, _: &Key) {}
 /// Signs with a key in memory, which is wiped when its last owner drops it.
 pub(crate) struct KeySigner(pub(crate) Arc<Key>);
 
+#[async_trait]
 impl Signer for KeySigner {
-    fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
+    async fn sign(&self, what: Signable<'_>) -> Result<HashSignature, AccountsError> {
         let signature = self.0.sign(what.hash());
-        std::future::ready(signature.ok_or_else(|| AccountRefusal::UnknownAccount.into())).boxed()
+        signature.ok_or_else(|| AccountRefusal::UnknownAccount.into())
     }
 
     fn has_key_in_memory(&self) -> bool {

@@ -2,7 +2,7 @@
 //! ([`WalletDirectory::with_backend`](crate::WalletDirectory::with_backend)).
 
 use alloy_primitives::{eip191_hash_message, keccak256};
-use futures_util::{FutureExt as _, future::BoxFuture};
+use async_trait::async_trait;
 use tenon_api::{
     AccountRefusal, Address, B256, SecretText, Transaction, WalletFeature,
     messages::{SignerAbilities, Wallet, WalletAnswer, WalletOperation},
@@ -27,6 +27,7 @@ pub enum KeyPlace {
 /// process.
 ///
 /// Dropping a future cancels its request, even at the device or signer.
+#[async_trait]
 pub trait WalletBackend: Send + Sync {
     /// The part of its wallets' URLs before `://`. Backends are sorted by scheme.
     fn scheme(&self) -> &'static str;
@@ -55,21 +56,17 @@ pub trait WalletBackend: Send + Sync {
 
     /// The signer of an account, if the caller may use it. Does not wait for confirmation: the sender's nonces are
     /// chosen afterwards.
-    fn signer<'a>(
-        &'a self,
-        address: Address,
-        authority: Authority<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>>;
+    async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError>;
 
     /// Runs an operation on the wallet with this URL, which is one of [`WalletBackend::wallets`]. May wait for
     /// confirmation by a person.
-    fn use_wallet<'a>(
-        &'a self,
-        _url: &'a str,
+    async fn use_wallet(
+        &self,
+        _url: &str,
         operation: WalletOperation,
-        _context: &'a CallContext,
-    ) -> BoxFuture<'a, Result<WalletAnswer, AccountsError>> {
-        std::future::ready(without_device(&operation)).boxed()
+        _context: &CallContext,
+    ) -> Result<WalletAnswer, AccountsError> {
+        without_device(&operation)
     }
 }
 
@@ -93,9 +90,10 @@ pub struct Authority<'a> {
 }
 
 /// An account that is ready to sign. A device shows what it signs, and answers after the person's decision.
+#[async_trait]
 pub trait Signer: Send + Sync {
     /// Signs.
-    fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>>;
+    async fn sign(&self, what: Signable<'_>) -> Result<HashSignature, AccountsError>;
 
     /// Whether it signs with a key in this process's memory, so that its signatures need no recovery.
     fn has_key_in_memory(&self) -> bool {

@@ -3,7 +3,8 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use alloy_primitives::{address, hex};
-use futures_util::{FutureExt as _, future::BoxFuture};
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use tenon_api::{AccountRefusal, Address, B256, BusError, Bytes, OwnAccounts as _, SecretText, U256, messages::*};
 use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Transport};
 use tenon_config::DEVELOPMENT_MNEMONIC;
@@ -429,6 +430,7 @@ impl ConfirmingWallets {
     }
 }
 
+#[async_trait]
 impl WalletBackend for ConfirmingWallets {
     fn scheme(&self) -> &'static str {
         "extapi"
@@ -455,19 +457,14 @@ impl WalletBackend for ConfirmingWallets {
         SignerAbilities { signs_fee_market: false }
     }
 
-    fn signer<'a>(&'a self, _: Address, _: Authority<'a>) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        std::future::ready(Err(AccountsError::Wallet("it was not confirmed".to_owned()))).boxed()
+    async fn signer(&self, _: Address, _: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
+        Err(AccountsError::Wallet("it was not confirmed".to_owned()))
     }
 
-    fn use_wallet<'a>(
-        &'a self,
-        url: &'a str,
-        _: WalletOperation,
-        _: &'a CallContext,
-    ) -> BoxFuture<'a, Result<WalletAnswer, AccountsError>> {
+    async fn use_wallet(&self, url: &str, _: WalletOperation, _: &CallContext) -> Result<WalletAnswer, AccountsError> {
         assert_eq!(url, "extapi://1");
         self.asked.notify_one();
-        std::future::pending().boxed()
+        std::future::pending().await
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::Full;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -31,9 +31,10 @@ const HEAD: Duration = Duration::from_secs(10);
 const LIFETIME: Duration = Duration::from_secs(600);
 
 /// Collects all counters.
+#[async_trait]
 pub trait Source: Send + Sync + 'static {
     /// Returns all current values.
-    fn collect(&self) -> BoxFuture<'_, Page>;
+    async fn collect(&self) -> Page;
 }
 
 /// The running endpoint. Dropping it closes it immediately.
@@ -171,18 +172,18 @@ fn refusal(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
     use super::*;
 
     struct Head;
 
+    #[async_trait]
     impl Source for Head {
-        fn collect(&self) -> BoxFuture<'_, Page> {
+        async fn collect(&self) -> Page {
             let mut page = Page::default();
             page.add(&families::HEAD, &[], 12);
-            std::future::ready(page).boxed()
+            page
         }
     }
 

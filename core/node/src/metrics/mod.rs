@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tenon_config::Settings;
 use tenon_host::Router;
@@ -54,35 +53,30 @@ struct Metrics {
     server: Arc<Mutex<Option<MetricsServer>>>,
 }
 
+#[async_trait]
 impl ActorSwitch for Metrics {
-    fn start(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            let server = MetricsServer::start(self.address, Arc::clone(&self.source) as _).await.map_err(|error| {
-                let address = self.address;
-                SwitchError::new(format!(
-                    "cannot listen on {address}: {error}; choose another metrics.port, or 0 for a free one"
-                ))
-            })?;
-            let address = server.address();
-            *self.server.lock() = Some(server);
-            self.router.time_calls(true);
-            self.endpoints.change(|endpoints| endpoints.metrics = Some(format!("http://{address}/metrics")));
-            Ok(())
-        }
-        .boxed()
+    async fn start(&self) -> Result<(), SwitchError> {
+        let server = MetricsServer::start(self.address, Arc::clone(&self.source) as _).await.map_err(|error| {
+            let address = self.address;
+            SwitchError::new(format!(
+                "cannot listen on {address}: {error}; choose another metrics.port, or 0 for a free one"
+            ))
+        })?;
+        let address = server.address();
+        *self.server.lock() = Some(server);
+        self.router.time_calls(true);
+        self.endpoints.change(|endpoints| endpoints.metrics = Some(format!("http://{address}/metrics")));
+        Ok(())
     }
 
-    fn stop(&self) -> BoxFuture<'_, Result<(), SwitchError>> {
-        async {
-            self.router.time_calls(false);
-            self.endpoints.change(|endpoints| endpoints.metrics = None);
-            let server = self.server.lock().take();
-            if let Some(server) = server {
-                server.stop(GRACE).await;
-            }
-            Ok(())
+    async fn stop(&self) -> Result<(), SwitchError> {
+        self.router.time_calls(false);
+        self.endpoints.change(|endpoints| endpoints.metrics = None);
+        let server = self.server.lock().take();
+        if let Some(server) = server {
+            server.stop(GRACE).await;
         }
-        .boxed()
+        Ok(())
     }
 
     fn failure(&self) -> Option<String> {

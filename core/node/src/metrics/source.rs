@@ -2,8 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_api::messages::{ChainInfo, GetNetworkStatus, GetPoolStatus, ListModules, ModuleInfo, ModuleState};
 use tenon_api::{ChainReader as _, DurationCounts};
 use tenon_bus::{Bus, CallContext, MemoryBudget, MemoryUse, Transport, WorkPool};
@@ -45,34 +44,32 @@ pub(crate) struct NodeSource {
     pub(crate) chain: Arc<ChainInfo>,
 }
 
+#[async_trait]
 impl Source for NodeSource {
-    fn collect(&self) -> BoxFuture<'_, Page> {
-        async {
-            let mut page = Page::default();
-            self.add_calls(&mut page);
-            self.add_memory(&mut page);
-            self.add_front_ends(&mut page);
-            self.add_chain(&mut page);
-            self.add_network(&mut page);
-            self.add_voting(&mut page);
-            self.add_pool(&mut page).await;
-            self.add_modules(&mut page).await;
-            let store = Arc::clone(&self.store);
-            // On a blocking thread, because reading from the database and the system may block.
-            let blocking = tokio::task::spawn_blocking(move || {
-                add_storage(&mut page, &store);
-                add_process(&mut page);
-                page
-            });
-            let mut page = blocking.await.unwrap_or_default();
-            let (version, commit, compiler) = version::build();
-            page.add(&families::BUILD, &[version, commit, compiler], 1);
-            let ChainInfo { chain_id, network_id, genesis_hash, .. } = &*self.chain;
-            let labels = [chain_id.to_string(), network_id.to_string(), genesis_hash.to_string()];
-            page.add(&families::CHAIN, &labels.each_ref().map(String::as_str), 1);
+    async fn collect(&self) -> Page {
+        let mut page = Page::default();
+        self.add_calls(&mut page);
+        self.add_memory(&mut page);
+        self.add_front_ends(&mut page);
+        self.add_chain(&mut page);
+        self.add_network(&mut page);
+        self.add_voting(&mut page);
+        self.add_pool(&mut page).await;
+        self.add_modules(&mut page).await;
+        let store = Arc::clone(&self.store);
+        // On a blocking thread, because reading from the database and the system may block.
+        let blocking = tokio::task::spawn_blocking(move || {
+            add_storage(&mut page, &store);
+            add_process(&mut page);
             page
-        }
-        .boxed()
+        });
+        let mut page = blocking.await.unwrap_or_default();
+        let (version, commit, compiler) = version::build();
+        page.add(&families::BUILD, &[version, commit, compiler], 1);
+        let ChainInfo { chain_id, network_id, genesis_hash, .. } = &*self.chain;
+        let labels = [chain_id.to_string(), network_id.to_string(), genesis_hash.to_string()];
+        page.add(&families::CHAIN, &labels.each_ref().map(String::as_str), 1);
+        page
     }
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_device_session::{Answer, DerivationPath, DeviceError, OpenState, Person, Prompt};
@@ -39,9 +40,10 @@ struct Counts {
     panics_at: Option<u32>,
 }
 
+#[async_trait]
 impl Person for Counts {
-    fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
-        std::future::ready(None).boxed()
+    async fn ask(&mut self, _: Prompt) -> Option<Answer> {
+        None
     }
 
     fn button(&mut self) {
@@ -182,22 +184,20 @@ struct Prompted {
     breaks_at: Option<(u32, Break)>,
 }
 
+#[async_trait]
 impl Person for Prompted {
-    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
+    async fn ask(&mut self, prompt: Prompt) -> Option<Answer> {
         self.prompts.send_modify(|count| *count += 1);
         let number = *self.prompts.borrow();
         match self.breaks_at {
             Some((at, Break::Panic)) if at == number => panic!("by the test"),
-            Some((at, Break::Leave)) if at == number => return std::future::pending().boxed(),
+            Some((at, Break::Leave)) if at == number => return std::future::pending().await,
             _ => {}
         }
-        async move {
-            Some(match prompt {
-                Prompt::Pin(_) => Answer::Pin(positions(&self.simulator, "1234").await),
-                Prompt::Passphrase { .. } => Answer::Passphrase(Zeroizing::new("trezor".to_owned())),
-            })
-        }
-        .boxed()
+        Some(match prompt {
+            Prompt::Pin(_) => Answer::Pin(positions(&self.simulator, "1234").await),
+            Prompt::Passphrase { .. } => Answer::Passphrase(Zeroizing::new("trezor".to_owned())),
+        })
     }
 
     fn button(&mut self) {}

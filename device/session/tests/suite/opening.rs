@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{DeviceName, DeviceStatus};
 use tenon_device_session::{
@@ -252,9 +253,10 @@ async fn an_answer_to_an_earlier_question_is_not_sent() {
 /// A person who never answers.
 struct NeverAnswers;
 
+#[async_trait]
 impl Person for NeverAnswers {
-    fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
-        Box::pin(std::future::pending())
+    async fn ask(&mut self, _: Prompt) -> Option<Answer> {
+        std::future::pending().await
     }
 }
 

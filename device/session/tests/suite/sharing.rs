@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, LocalBoxFuture};
+use async_trait::async_trait;
+use futures_util::future::LocalBoxFuture;
 use tenon_device_session::{Answer, DerivationPath, DeviceError, NoPerson, OpenState, Person, Prompt, Signature};
 use tenon_device_simulator::{Approval, Model, SimulatorSettings};
 use tokio::time::{Instant, timeout};
@@ -114,9 +115,10 @@ async fn a_cancelled_request_clears_the_prompt_of_the_device() {
 
 struct Panics;
 
+#[async_trait]
 impl Person for Panics {
-    fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
-        Box::pin(std::future::ready(None))
+    async fn ask(&mut self, _: Prompt) -> Option<Answer> {
+        None
     }
 
     fn button(&mut self) {

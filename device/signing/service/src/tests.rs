@@ -7,7 +7,8 @@ use std::sync::{
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
-use futures_util::{FutureExt as _, future::BoxFuture};
+use async_trait::async_trait;
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 use tenon_accounts::{
     Accounts, AccountsError, Authority, HashSignature, KeyPlace, Signable, Signer, WalletBackend, WalletDirectory,
@@ -85,6 +86,7 @@ static AT_DEVICE: AtomicUsize = AtomicUsize::new(0);
 /// A device on which no request is confirmed.
 struct Silent;
 
+#[async_trait]
 impl WalletBackend for Silent {
     fn scheme(&self) -> &'static str {
         "silent"
@@ -106,15 +108,16 @@ impl WalletBackend for Silent {
         address == ON_DEVICE
     }
 
-    fn signer<'a>(&'a self, _: Address, _: Authority<'a>) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
-        std::future::ready(Ok(Box::new(Self) as Box<dyn Signer>)).boxed()
+    async fn signer(&self, _: Address, _: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
+        Ok(Box::new(Self) as Box<dyn Signer>)
     }
 }
 
+#[async_trait]
 impl Signer for Silent {
-    fn sign<'a>(&'a self, _: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
+    async fn sign(&self, _: Signable<'_>) -> Result<HashSignature, AccountsError> {
         AT_DEVICE.fetch_add(1, Ordering::SeqCst);
-        std::future::pending().boxed()
+        std::future::pending().await
     }
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::{Address, Bytes, U256};
 use arc_swap::ArcSwap;
-use futures_util::{FutureExt as _, future::BoxFuture};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
 use tenon_accounts::{AccountsError, Authority, HashSignature, KeyPlace, Signable, Signer, WalletBackend};
@@ -156,6 +156,7 @@ impl ServiceWallet {
     }
 }
 
+#[async_trait]
 impl WalletBackend for ServiceWallet {
     fn scheme(&self) -> &'static str {
         "extapi"
@@ -188,21 +189,11 @@ impl WalletBackend for ServiceWallet {
         self.known.load().accounts.contains(&address)
     }
 
-    fn signer<'a>(
-        &'a self,
-        address: Address,
-        authority: Authority<'a>,
-    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
+    async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
         let until = authority.context.deadline().map_or_else(|| Instant::now() + SIGN_TIMEOUT, Instant::from_std);
         let share = Share::from(authority.context.origin());
-        let signer = ServiceSigner {
-            endpoint: self.endpoint.clone(),
-            calls: self.calls.clone(),
-            share,
-            account: address,
-            until,
-        };
-        std::future::ready(Ok(Box::new(signer) as Box<dyn Signer>)).boxed()
+        let (endpoint, calls) = (self.endpoint.clone(), self.calls.clone());
+        Ok(Box::new(ServiceSigner { endpoint, calls, share, account: address, until }))
     }
 }
 
@@ -262,9 +253,10 @@ impl ServiceSigner {
     }
 }
 
+#[async_trait]
 impl Signer for ServiceSigner {
-    fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
-        self.ask(what).boxed()
+    async fn sign(&self, what: Signable<'_>) -> Result<HashSignature, AccountsError> {
+        self.ask(what).await
     }
 }
 

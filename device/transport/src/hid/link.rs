@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_device_framing::{HidProbe, HidVersion, PACKET_LENGTH, Packet, ProbeStep};
 use tokio::sync::{mpsc, oneshot};
 use zeroize::Zeroizing;
@@ -61,25 +61,22 @@ impl HidLink {
     }
 }
 
+#[async_trait]
 impl Link for HidLink {
-    fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(async move {
-            let (done, is_done) = oneshot::channel();
-            self.order(Order::Write(packet.clone(), done))?;
-            is_done.await.map_err(|_| LinkError::lost("the device was closed"))?
-        })
+    async fn send(&mut self, packet: &Packet) -> Result<(), LinkError> {
+        let (done, is_done) = oneshot::channel();
+        self.order(Order::Write(packet.clone(), done))?;
+        is_done.await.map_err(|_| LinkError::lost("the device was closed"))?
     }
 
-    fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
-        Box::pin(async {
-            if !self.is_reading {
-                self.order(Order::Read)?;
-                self.is_reading = true;
-            }
-            let received = self.received.recv().await;
-            self.is_reading = false;
-            received.unwrap_or_else(|| Err(LinkError::lost("the device was closed")))
-        })
+    async fn receive(&mut self) -> Result<Received, LinkError> {
+        if !self.is_reading {
+            self.order(Order::Read)?;
+            self.is_reading = true;
+        }
+        let received = self.received.recv().await;
+        self.is_reading = false;
+        received.unwrap_or_else(|| Err(LinkError::lost("the device was closed")))
     }
 }
 

@@ -6,7 +6,7 @@ mod system;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_device_framing::Wire;
 
 use crate::{Found, Link, LinkError, Transport};
@@ -91,46 +91,43 @@ impl HidTransport {
     }
 }
 
+#[async_trait]
 impl Transport for HidTransport {
     fn name(&self) -> &'static str {
         "hid"
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
+    async fn list(&self) -> Result<Vec<Found>, LinkError> {
         let system = self.system.clone();
-        Box::pin(async move {
-            let devices = blocking(move || system.devices()).await;
-            let devices = devices.map_err(|reason| LinkError::List { transport: "hid", reason })?;
-            let wallets = devices.into_iter().filter(|device| device.carries(Wire::Main));
-            let mut found: Vec<Found> = wallets
-                .map(|HidDevice { path, serial, .. }| Found { path, serial, transport: "hid", is_bootloader: false })
-                .collect();
-            found.sort_by(|one, other| one.path.cmp(&other.path));
-            Ok(found)
-        })
+        let devices = blocking(move || system.devices()).await;
+        let devices = devices.map_err(|reason| LinkError::List { transport: "hid", reason })?;
+        let wallets = devices.into_iter().filter(|device| device.carries(Wire::Main));
+        let mut found: Vec<Found> = wallets
+            .map(|HidDevice { path, serial, .. }| Found { path, serial, transport: "hid", is_bootloader: false })
+            .collect();
+        found.sort_by(|one, other| one.path.cmp(&other.path));
+        Ok(found)
     }
 
-    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
+    async fn open(&self, path: &str, wire: Wire) -> Result<Box<dyn Link>, LinkError> {
         let (system, path) = (self.system.clone(), path.to_owned());
-        Box::pin(async move {
-            let opened = path.clone();
-            let handle = blocking(move || {
-                let devices = system.devices()?;
-                let main = devices.iter().find(|device| device.path == opened && device.carries(Wire::Main));
-                let Some(main) = main else { return Ok(None) };
-                // The debug interface of the same device has its own path.
-                let interface = match wire {
-                    Wire::Main => Some(main),
-                    Wire::Debug => devices.iter().find(|each| each.carries(wire) && each.serial == main.serial),
-                };
-                interface.map(|device| system.open(&device.path)).transpose()
-            });
-            match handle.await {
-                Ok(Some(handle)) => Ok(Box::new(link::HidLink::open(path, handle).await?) as Box<dyn Link>),
-                Ok(None) => Err(LinkError::UnknownPath { path }),
-                Err(reason) => Err(LinkError::Open { path, reason }),
-            }
-        })
+        let opened = path.clone();
+        let handle = blocking(move || {
+            let devices = system.devices()?;
+            let main = devices.iter().find(|device| device.path == opened && device.carries(Wire::Main));
+            let Some(main) = main else { return Ok(None) };
+            // The debug interface of the same device has its own path.
+            let interface = match wire {
+                Wire::Main => Some(main),
+                Wire::Debug => devices.iter().find(|each| each.carries(wire) && each.serial == main.serial),
+            };
+            interface.map(|device| system.open(&device.path)).transpose()
+        });
+        match handle.await {
+            Ok(Some(handle)) => Ok(Box::new(link::HidLink::open(path, handle).await?)),
+            Ok(None) => Err(LinkError::UnknownPath { path }),
+            Err(reason) => Err(LinkError::Open { path, reason }),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod system;
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use tenon_device_framing::{PACKET_LENGTH, Packet, Wire};
 
 use crate::{Found, Link, LinkError, Received, Transport};
@@ -49,12 +49,13 @@ impl UsbDevice {
 }
 
 /// The operating system's access to USB devices.
+#[async_trait]
 pub trait UsbSystem: Send + Sync + 'static {
     /// Lists all connected USB devices.
-    fn devices(&self) -> BoxFuture<'_, Result<Vec<UsbDevice>, String>>;
+    async fn devices(&self) -> Result<Vec<UsbDevice>, String>;
 
     /// Opens a device by its path, claims the interface and opens its two endpoints.
-    fn open<'a>(&'a self, path: &'a str, interface: Interface) -> BoxFuture<'a, Result<Box<dyn UsbPipe>, String>>;
+    async fn open(&self, path: &str, interface: Interface) -> Result<Box<dyn UsbPipe>, String>;
 }
 
 /// An interface and its endpoints.
@@ -78,12 +79,13 @@ impl Interface {
 }
 
 /// An open interface.
+#[async_trait]
 pub trait UsbPipe: Send {
     /// Sends one transfer; returns the number of accepted bytes.
-    fn write<'a>(&'a mut self, transfer: &'a [u8; PACKET_LENGTH]) -> BoxFuture<'a, Result<usize, String>>;
+    async fn write(&mut self, transfer: &[u8; PACKET_LENGTH]) -> Result<usize, String>;
 
     /// Receives the next transfer. Dropping the future loses none.
-    fn read(&mut self) -> BoxFuture<'_, Result<Received, String>>;
+    async fn read(&mut self) -> Result<Received, String>;
 }
 
 /// The transport for devices over WebUSB.
@@ -106,35 +108,32 @@ impl WebUsbTransport {
     }
 }
 
+#[async_trait]
 impl Transport for WebUsbTransport {
     fn name(&self) -> &'static str {
         "webusb"
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
-        Box::pin(async {
-            let found = |UsbDevice { path, serial, product, .. }| Found {
-                path,
-                serial,
-                transport: "webusb",
-                is_bootloader: product == BOOTLOADER,
-            };
-            Ok(self.wallets().await?.into_iter().map(found).collect())
-        })
+    async fn list(&self) -> Result<Vec<Found>, LinkError> {
+        let found = |UsbDevice { path, serial, product, .. }| Found {
+            path,
+            serial,
+            transport: "webusb",
+            is_bootloader: product == BOOTLOADER,
+        };
+        Ok(self.wallets().await?.into_iter().map(found).collect())
     }
 
-    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
-        Box::pin(async move {
-            let interface = Interface::of(wire);
-            let device = self.wallets().await?.into_iter().find(|device| device.path == path);
-            let device = device.ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
-            let error = |reason: String| LinkError::Open { path: path.into(), reason };
-            if !device.has_vendor_class(interface.number) {
-                return Err(error("it has no debug link".into()));
-            }
-            let pipe = self.system.open(path, interface).await.map_err(error)?;
-            Ok(Box::new(WebUsbLink { pipe }) as Box<dyn Link>)
-        })
+    async fn open(&self, path: &str, wire: Wire) -> Result<Box<dyn Link>, LinkError> {
+        let interface = Interface::of(wire);
+        let device = self.wallets().await?.into_iter().find(|device| device.path == path);
+        let device = device.ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
+        let error = |reason: String| LinkError::Open { path: path.into(), reason };
+        if !device.has_vendor_class(interface.number) {
+            return Err(error("it has no debug link".into()));
+        }
+        let pipe = self.system.open(path, interface).await.map_err(error)?;
+        Ok(Box::new(WebUsbLink { pipe }))
     }
 }
 
@@ -142,19 +141,14 @@ struct WebUsbLink {
     pipe: Box<dyn UsbPipe>,
 }
 
+#[async_trait]
 impl Link for WebUsbLink {
-    fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>> {
-        Box::pin(async move {
-            let written = self.pipe.write(packet.as_bytes()).await.map_err(LinkError::lost)?;
-            if written == PACKET_LENGTH {
-                Ok(())
-            } else {
-                Err(LinkError::ShortWrite { written, length: PACKET_LENGTH })
-            }
-        })
+    async fn send(&mut self, packet: &Packet) -> Result<(), LinkError> {
+        let written = self.pipe.write(packet.as_bytes()).await.map_err(LinkError::lost)?;
+        if written == PACKET_LENGTH { Ok(()) } else { Err(LinkError::ShortWrite { written, length: PACKET_LENGTH }) }
     }
 
-    fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
-        Box::pin(async { self.pipe.read().await.map_err(LinkError::lost) })
+    async fn receive(&mut self) -> Result<Received, LinkError> {
+        self.pipe.read().await.map_err(LinkError::lost)
     }
 }

@@ -1,6 +1,6 @@
 //! The operating system's USB devices, by the nusb library.
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use nusb::transfer::{Buffer, In, Interrupt, Out};
 use nusb::{DeviceInfo, Endpoint};
 use tenon_device_framing::PACKET_LENGTH;
@@ -19,34 +19,31 @@ fn path(info: &DeviceInfo) -> String {
     format!("{}-{}", if bus.is_empty() { "0" } else { bus }, ports.join("."))
 }
 
+#[async_trait]
 impl UsbSystem for NativeUsb {
-    fn devices(&self) -> BoxFuture<'_, Result<Vec<UsbDevice>, String>> {
-        Box::pin(async {
-            let device = |info: DeviceInfo| UsbDevice {
-                path: path(&info),
-                vendor: info.vendor_id(),
-                product: info.product_id(),
-                classes: info.interfaces().map(|each| (each.interface_number(), each.class())).collect(),
-                serial: info.serial_number().map(str::to_owned),
-            };
-            let devices = nusb::list_devices().await.map_err(|error| error.to_string())?;
-            Ok(devices.map(device).collect())
-        })
+    async fn devices(&self) -> Result<Vec<UsbDevice>, String> {
+        let device = |info: DeviceInfo| UsbDevice {
+            path: path(&info),
+            vendor: info.vendor_id(),
+            product: info.product_id(),
+            classes: info.interfaces().map(|each| (each.interface_number(), each.class())).collect(),
+            serial: info.serial_number().map(str::to_owned),
+        };
+        let devices = nusb::list_devices().await.map_err(|error| error.to_string())?;
+        Ok(devices.map(device).collect())
     }
 
-    fn open<'a>(&'a self, wanted: &'a str, interface: Interface) -> BoxFuture<'a, Result<Box<dyn UsbPipe>, String>> {
-        Box::pin(async move {
-            let mut devices = nusb::list_devices().await.map_err(|error| error.to_string())?;
-            let info = devices.find(|info| path(info) == wanted).ok_or("it is no longer connected")?;
-            let device = info.open().await.map_err(|error| error.to_string())?;
-            let claimed = device.claim_interface(interface.number).await.map_err(|error| error.to_string())?;
-            let to_device = claimed.endpoint::<Interrupt, Out>(interface.endpoint_out);
-            let from_device = claimed.endpoint::<Interrupt, In>(interface.endpoint_in);
-            Ok(Box::new(NativePipe {
-                to_device: to_device.map_err(|error| error.to_string())?,
-                from_device: from_device.map_err(|error| error.to_string())?,
-            }) as Box<dyn UsbPipe>)
-        })
+    async fn open(&self, wanted: &str, interface: Interface) -> Result<Box<dyn UsbPipe>, String> {
+        let mut devices = nusb::list_devices().await.map_err(|error| error.to_string())?;
+        let info = devices.find(|info| path(info) == wanted).ok_or("it is no longer connected")?;
+        let device = info.open().await.map_err(|error| error.to_string())?;
+        let claimed = device.claim_interface(interface.number).await.map_err(|error| error.to_string())?;
+        let to_device = claimed.endpoint::<Interrupt, Out>(interface.endpoint_out);
+        let from_device = claimed.endpoint::<Interrupt, In>(interface.endpoint_in);
+        Ok(Box::new(NativePipe {
+            to_device: to_device.map_err(|error| error.to_string())?,
+            from_device: from_device.map_err(|error| error.to_string())?,
+        }))
     }
 }
 
@@ -55,35 +52,32 @@ struct NativePipe {
     from_device: Endpoint<Interrupt, In>,
 }
 
+#[async_trait]
 impl UsbPipe for NativePipe {
-    fn write<'a>(&'a mut self, transfer: &'a [u8; PACKET_LENGTH]) -> BoxFuture<'a, Result<usize, String>> {
-        Box::pin(async move {
-            // Normally only this transfer is pending. If an earlier future was dropped, the completion of its transfer
-            // comes first.
-            self.to_device.submit(transfer.to_vec().into());
-            let mut written = 0;
-            while self.to_device.pending() > 0 {
-                let mut done = self.to_device.next_complete().await;
-                done.status.map_err(|error| error.to_string())?;
-                written = done.actual_len;
-                wipe(&mut done.buffer);
-            }
-            Ok(written)
-        })
+    async fn write(&mut self, transfer: &[u8; PACKET_LENGTH]) -> Result<usize, String> {
+        // Normally only this transfer is pending. If an earlier future was dropped, the completion of its transfer
+        // comes first.
+        self.to_device.submit(transfer.to_vec().into());
+        let mut written = 0;
+        while self.to_device.pending() > 0 {
+            let mut done = self.to_device.next_complete().await;
+            done.status.map_err(|error| error.to_string())?;
+            written = done.actual_len;
+            wipe(&mut done.buffer);
+        }
+        Ok(written)
     }
 
-    fn read(&mut self) -> BoxFuture<'_, Result<Received, String>> {
-        Box::pin(async {
-            // A read whose future was dropped is still pending and is used here.
-            if self.from_device.pending() == 0 {
-                self.from_device.submit(Buffer::new(PACKET_LENGTH));
-            }
-            let mut done = self.from_device.next_complete().await;
-            done.status.map_err(|error| error.to_string())?;
-            let received = Received::new(done.buffer[..done.actual_len.min(done.buffer.len())].to_vec());
-            wipe(&mut done.buffer);
-            Ok(received)
-        })
+    async fn read(&mut self) -> Result<Received, String> {
+        // A read whose future was dropped is still pending and is used here.
+        if self.from_device.pending() == 0 {
+            self.from_device.submit(Buffer::new(PACKET_LENGTH));
+        }
+        let mut done = self.from_device.next_complete().await;
+        done.status.map_err(|error| error.to_string())?;
+        let received = Received::new(done.buffer[..done.actual_len.min(done.buffer.len())].to_vec());
+        wipe(&mut done.buffer);
+        Ok(received)
     }
 }
 

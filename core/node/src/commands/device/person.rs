@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use async_trait::async_trait;
 use clap::{Arg, ArgMatches, value_parser};
-use futures_util::future::BoxFuture;
 use tenon_device_session::{Answer, Person, Prompt};
 use zeroize::Zeroizing;
 
@@ -67,21 +67,20 @@ fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
     }
 }
 
+#[async_trait]
 impl Person for TerminalPerson {
-    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
+    async fn ask(&mut self, prompt: Prompt) -> Option<Answer> {
         let passphrase = self.passphrase.clone();
-        Box::pin(async move {
-            // On its own thread, so that Ctrl-C works while the terminal waits.
-            let asked = tokio::task::spawn_blocking(move || answer(prompt, passphrase)).await;
-            let declined = |reason: String| {
-                log_output::eprint_line(&format!("tenon: {reason}"));
-                Answer::Decline
-            };
-            Some(match asked {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(stop)) => declined(stop.to_string()),
-                Err(error) => declined(error.to_string()),
-            })
+        // On its own thread, so that Ctrl-C works while the terminal waits.
+        let asked = tokio::task::spawn_blocking(move || answer(prompt, passphrase)).await;
+        let declined = |reason: String| {
+            log_output::eprint_line(&format!("tenon: {reason}"));
+            Answer::Decline
+        };
+        Some(match asked {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(stop)) => declined(stop.to_string()),
+            Err(error) => declined(error.to_string()),
         })
     }
 

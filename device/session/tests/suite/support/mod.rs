@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, Bytes, U256, address, b256, hex};
+use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use tenon_api::messages::DeviceStatus;
 use tenon_device_framing::{Packets, Reader};
@@ -127,14 +128,15 @@ pub(crate) fn soon() -> Instant {
 /// Answers every question with the same text.
 pub(crate) struct AlwaysAnswers(pub(crate) &'static str);
 
+#[async_trait]
 impl Person for AlwaysAnswers {
-    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
+    async fn ask(&mut self, prompt: Prompt) -> Option<Answer> {
         let text = Zeroizing::new(self.0.to_owned());
         let answer = match prompt {
             Prompt::Pin(_) => Answer::Pin(text),
             Prompt::Passphrase { .. } => Answer::Passphrase(text),
         };
-        Box::pin(std::future::ready(Some(answer)))
+        Some(answer)
     }
 }
 

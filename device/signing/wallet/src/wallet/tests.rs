@@ -6,6 +6,7 @@ use std::{
 };
 
 use alloy_primitives::B256;
+use futures_util::FutureExt as _;
 use tenon_bus::{CallContext, ClientId, Origin, Transport};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
