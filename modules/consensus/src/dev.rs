@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use delegate::delegate;
 use tenon_api::{
     Address, Block, BlockNumber, BlockRewards, ChainReader, ConsensusEngine, ConsensusError, Head, Header,
     SealAttributes, SealedHeader, U256,
@@ -40,47 +41,31 @@ impl ConsensusEngine for DevEngine {
         "dev"
     }
 
-    fn verify_header(
-        &self,
-        header: &SealedHeader,
-        parent: &SealedHeader,
-        chain: &dyn ChainReader,
-    ) -> Result<(), ConsensusError> {
-        self.rules.verify_header(header, parent, chain)
-    }
-
-    fn verify_body(&self, block: &Block, chain: &dyn ChainReader) -> Result<(), ConsensusError> {
-        self.rules.verify_body(block, chain)
-    }
-
-    fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool {
-        self.rules.is_better(candidate, candidate_total_difficulty, head)
-    }
-
-    fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
-        self.rules.author(header)
-    }
-
-    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<BlockRewards, ConsensusError> {
-        self.rules.rewards(block, chain)
-    }
-
-    fn prepare(
-        &self,
-        parent: &SealedHeader,
-        attributes: &SealAttributes,
-        chain: &dyn ChainReader,
-    ) -> Result<Header, ConsensusError> {
-        self.rules.prepare(parent, attributes, chain)
-    }
-
-    fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
-        self.rules.seal(header)
-    }
-
     fn finality(&self, head: &SealedHeader, _chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         let number = Some(BlockNumber(head.number));
         (number, number)
+    }
+
+    delegate! {
+        to self.rules {
+            fn verify_header(
+                &self,
+                header: &SealedHeader,
+                parent: &SealedHeader,
+                chain: &dyn ChainReader,
+            ) -> Result<(), ConsensusError>;
+            fn verify_body(&self, block: &Block, chain: &dyn ChainReader) -> Result<(), ConsensusError>;
+            fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool;
+            fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError>;
+            fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<BlockRewards, ConsensusError>;
+            fn prepare(
+                &self,
+                parent: &SealedHeader,
+                attributes: &SealAttributes,
+                chain: &dyn ChainReader,
+            ) -> Result<Header, ConsensusError>;
+            fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError>;
+        }
     }
 }
 

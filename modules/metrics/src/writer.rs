@@ -8,6 +8,7 @@ use std::{
     time::Instant,
 };
 
+use delegate::delegate;
 use tenon_api::{
     BlockCommit, BlockNumber, ChainReader, ChainWriter, DurationCounts, Durations, Header, RecoveredBlock, StoreError,
     U256,
@@ -96,10 +97,6 @@ impl ChainWriter for CountedWriter {
         outcome
     }
 
-    fn group_size(&self, header: &Header) -> usize {
-        self.writer.group_size(header)
-    }
-
     fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
         let begun = Instant::now();
         let outcome = self.writer.commit_first(commits);
@@ -111,14 +108,6 @@ impl ChainWriter for CountedWriter {
         self.writer.insert_side_block(block, total_difficulty)?;
         self.side_blocks.fetch_add(1, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn keep_side_state(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError> {
-        self.writer.keep_side_state(commit)
-    }
-
-    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
-        self.writer.check_unwind(number)
     }
 
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
@@ -142,12 +131,14 @@ impl ChainWriter for CountedWriter {
         outcome
     }
 
-    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
-        self.writer.set_finality(finalized, safe)
-    }
-
-    fn flush(&self) -> Result<(), StoreError> {
-        self.writer.flush()
+    delegate! {
+        to self.writer {
+            fn group_size(&self, header: &Header) -> usize;
+            fn keep_side_state(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError>;
+            fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
+            fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError>;
+            fn flush(&self) -> Result<(), StoreError>;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{ops::ControlFlow, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
+use delegate::delegate;
 use tenon_api::{
     Allowance, BlockNumber, ChainReader, EncodedChainReader, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     SealedHeader, StateReader, StoreError, TrieReader,
@@ -64,22 +65,6 @@ impl ChainReader for Store {
         self.hash_on_chain(number.0)
     }
 
-    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
-        self.shared.header(hash)
-    }
-
-    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-        self.shared.block(hash)
-    }
-
-    fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
-        self.shared.receipts(hash)
-    }
-
-    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
-        self.shared.total_difficulty(hash)
-    }
-
     fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
         self.shared.generations.together(|| {
             let Some((number, index)) = self.shared.transaction(transaction_hash)? else { return Ok(None) };
@@ -130,6 +115,15 @@ impl ChainReader for Store {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Vec<LocatedLog>, StoreError> {
         LogSearch { from: from.0, to: to.0, filter, limit, is_cancelled }.run(&self.shared)
+    }
+
+    delegate! {
+        to self.shared {
+            fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError>;
+            fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError>;
+            fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError>;
+            fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError>;
+        }
     }
 }
 

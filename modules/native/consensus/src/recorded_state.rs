@@ -8,6 +8,7 @@ use std::{
 };
 
 use alloy_primitives::{address, keccak256};
+use delegate::delegate;
 use tenon_api::{
     Account, Address, B256, BlockNumber, Bytes, ChainReader, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     SealedHeader, StateReader, StoreError, Transaction, TrieReader, U256,
@@ -277,22 +278,6 @@ impl ModelledChain {
 }
 
 impl ChainReader for ModelledChain {
-    fn head(&self) -> Arc<Head> {
-        self.chain.head()
-    }
-
-    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-        self.chain.canonical_hash(number)
-    }
-
-    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
-        self.chain.header(hash)
-    }
-
-    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-        self.chain.block(hash)
-    }
-
     /// No signing transaction failed.
     fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
         let receipt = Receipt {
@@ -305,14 +290,6 @@ impl ChainReader for ModelledChain {
         Ok(self.block(hash)?.map(|block| Arc::new(vec![receipt; block.transactions.len()])))
     }
 
-    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
-        self.chain.total_difficulty(hash)
-    }
-
-    fn transaction_location(&self, hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
-        self.chain.transaction_location(hash)
-    }
-
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
         let oldest = self.head().number().parent().unwrap_or_default();
         if self.is_pruned && number < oldest {
@@ -321,18 +298,23 @@ impl ChainReader for ModelledChain {
         Ok(self.state(number.0))
     }
 
-    fn trie(&self) -> Arc<dyn TrieReader> {
-        self.chain.trie()
-    }
-
-    fn logs(
-        &self,
-        from: BlockNumber,
-        to: BlockNumber,
-        filter: &LogFilter,
-        limit: usize,
-        is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<Vec<LocatedLog>, StoreError> {
-        self.chain.logs(from, to, filter, limit, is_cancelled)
+    delegate! {
+        to self.chain {
+            fn head(&self) -> Arc<Head>;
+            fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError>;
+            fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError>;
+            fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError>;
+            fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError>;
+            fn transaction_location(&self, hash: B256) -> Result<Option<(B256, u64)>, StoreError>;
+            fn trie(&self) -> Arc<dyn TrieReader>;
+            fn logs(
+                &self,
+                from: BlockNumber,
+                to: BlockNumber,
+                filter: &LogFilter,
+                limit: usize,
+                is_cancelled: &dyn Fn() -> bool,
+            ) -> Result<Vec<LocatedLog>, StoreError>;
+        }
     }
 }
