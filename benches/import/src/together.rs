@@ -4,25 +4,18 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tenon_api::ChainReader;
-use tenon_execution::{ImportObserver, ImportedBlock};
 
 use crate::{
     Outcome, Source,
     chain::{Chain, blocks, genesis, peak_memory},
 };
 
-struct Unobserved;
-
-impl ImportObserver for Unobserved {
-    fn passed(&mut self, _: &ImportedBlock) {}
-}
-
 pub(crate) fn measure(source: &Source) -> Outcome<Value> {
     let chain = Chain::create(&genesis(&source.genesis)?, &source.datadir)?;
     let importer = chain.importer()?;
     let memory_before = peak_memory();
     let began = Instant::now();
-    let summary = importer.import(blocks(&source.chain)?, &mut Unobserved)?;
+    let summary = importer.import(blocks(&source.chain)?, &mut ())?;
     Ok(json!({
         "seconds": began.elapsed().as_secs_f64(),
         "blocks": summary.imported,

@@ -5,7 +5,7 @@ use std::{borrow::Borrow, collections::HashMap};
 use alloy_primitives::{B256, Bloom, Bytes, keccak256};
 use alloy_trie::root::ordered_trie_root_with_encoder;
 use sha2::{Digest, Sha256};
-use tenon_api::{EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Receipt, StoreError, Transaction, TrieReader, Withdrawal};
+use tenon_api::{EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Receipt, Transaction, Withdrawal};
 
 use crate::codec::rlp::write_list;
 use crate::codec::{encode_header, encode_receipt_with_bloom, encode_transaction, encode_withdrawal, logs_bloom};
@@ -64,7 +64,7 @@ impl ListTrie {
     fn of(values: impl ExactSizeIterator<Item = Vec<u8>>) -> Result<Self, TrieError> {
         let length = values.len();
         let entries = values.enumerate().map(|(place, value)| (position_key(place), Some(value))).collect();
-        let update = update_plain_trie(&NoNodes, EMPTY_ROOT_HASH, &entries)?;
+        let update = update_plain_trie(&HashMap::new(), EMPTY_ROOT_HASH, &entries)?;
         let nodes = update.writes.into_iter().map(|write| (write.hash, write.rlp)).collect();
         Ok(Self { root: update.root, length, nodes })
     }
@@ -83,7 +83,7 @@ impl ListTrie {
             return Ok(None);
         }
         let key = position_key(position);
-        let (_, nodes) = prove_key(self, self.root, &key)?;
+        let (_, nodes) = prove_key(&self.nodes, self.root, &key)?;
         Ok(Some(PositionProof { root: self.root, key: key.into(), nodes }))
     }
 }
@@ -91,21 +91,6 @@ impl ListTrie {
 /// The key of an entry: RLP of its position.
 fn position_key(position: usize) -> Vec<u8> {
     alloy_rlp::encode_fixed_size(&position).to_vec()
-}
-
-impl TrieReader for ListTrie {
-    fn node(&self, _owner: Option<B256>, _path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.nodes.get(&hash).cloned())
-    }
-}
-
-/// A store without nodes, for tries that are built in memory.
-struct NoNodes;
-
-impl TrieReader for NoNodes {
-    fn node(&self, _owner: Option<B256>, _path: &[u8], _hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(None)
-    }
 }
 
 /// Root of the trie of receipts: RLP of the position → canonical bytes.

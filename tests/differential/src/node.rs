@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use tenon_api::{Block, BlockNumber, ChainReader, ConsensusEngine, Request};
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
-use tenon_execution::{ChainActor, ChainHandle, ImportObserver, ImportSummary, ImportedBlock, Importer};
+use tenon_execution::{ChainActor, ChainHandle, ImportSummary, Importer};
 use tenon_execution_block::Executor;
 use tenon_execution_interface::EthereumFamily;
 use tenon_native_execution::family_of;
@@ -33,12 +33,6 @@ pub struct Node {
     _supervisor: Supervisor,
     // Dropped last: the database must be closed before its folder is removed.
     _folder: TempDir,
-}
-
-struct Unobserved;
-
-impl ImportObserver for Unobserved {
-    fn passed(&mut self, _: &ImportedBlock) {}
 }
 
 impl Node {
@@ -101,7 +95,7 @@ impl Node {
     /// If one is refused.
     pub fn import(&self, blocks: &[Block]) -> ImportSummary {
         let blocks = blocks.iter().cloned().map(Ok::<_, String>);
-        self.importer.import(blocks, &mut Unobserved).unwrap_or_else(|error| panic!("{error}"))
+        self.importer.import(blocks, &mut ()).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The height of the head.

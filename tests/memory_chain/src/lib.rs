@@ -1,7 +1,7 @@
 //! A chain in memory behind [`ChainReader`], for the tests and benches of crates that read chains.
 //!
 //! Owns blocks or headers, their total difficulties, which of them are canonical, and one [`FixedState`], which
-//! can also be used without a chain.
+//! can also be used without a chain. [`MemoryRecords`] are an engine's records.
 //!
 //! Invariant: it executes and checks nothing, so a test determines the contents of the chain. It has no receipts, logs
 //! or trie, and one state for all heights; a test that needs those uses the real store.
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod network_ports;
+mod records;
 mod state;
 pub mod transactions;
 
@@ -29,10 +30,11 @@ use std::{
 
 use parking_lot::RwLock;
 use tenon_api::{
-    Account, Address, B256, BlockNumber, Bytes, ChainReader, EncodedChainReader, Head, LocatedLog, LogFilter, Receipt,
+    Account, Address, B256, BlockNumber, ChainReader, EncodedChainReader, Head, LocatedLog, LogFilter, Receipt,
     RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader, U256,
 };
 
+pub use records::MemoryRecords;
 pub use state::FixedState;
 
 #[derive(Default)]
@@ -170,7 +172,7 @@ impl ChainReader for MemoryChain {
     }
 
     fn trie(&self) -> Arc<dyn TrieReader> {
-        Arc::new(NoTrie)
+        Arc::new(HashMap::new())
     }
 
     fn logs(
@@ -229,12 +231,4 @@ fn list(content: &[u8]) -> Vec<u8> {
     alloy_rlp::Header { list: true, payload_length: content.len() }.encode(&mut encoded);
     encoded.extend_from_slice(content);
     encoded
-}
-
-struct NoTrie;
-
-impl TrieReader for NoTrie {
-    fn node(&self, _: Option<B256>, _: &[u8], _: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(None)
-    }
 }

@@ -19,13 +19,13 @@ struct Witnessed(Arc<Known>);
 struct Known {
     headers: Vec<Arc<SealedHeader>>,
     codes: HashMap<B256, Bytes>,
-    nodes: HashMap<B256, Bytes>,
+    nodes: Arc<HashMap<B256, Bytes>>,
 }
 
 impl Witnessed {
     fn new(witness: &ExecutionWitness) -> Self {
         let by_hash = |items: &[Bytes]| items.iter().map(|item| (keccak256(item), item.clone())).collect();
-        let (codes, nodes) = (by_hash(&witness.codes), by_hash(&witness.nodes));
+        let (codes, nodes) = (by_hash(&witness.codes), Arc::new(by_hash(&witness.nodes)));
         Self(Arc::new(Known { headers: witness.headers.clone(), codes, nodes }))
     }
 
@@ -39,15 +39,9 @@ fn lacking(what: impl ToString) -> StoreError {
     StoreError::Corrupt { what: what.to_string() }
 }
 
-impl TrieReader for Witnessed {
-    fn node(&self, _: Option<B256>, _: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.0.nodes.get(&hash).cloned())
-    }
-}
-
 impl StateReader for Witnessed {
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        tenon_chain::read_account(self, self.parent().state_root, address).map_err(lacking)
+        tenon_chain::read_account(&*self.0.nodes, self.parent().state_root, address).map_err(lacking)
     }
 
     fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
@@ -55,7 +49,7 @@ impl StateReader for Witnessed {
         if root == EMPTY_ROOT_HASH {
             return Ok(U256::ZERO);
         }
-        tenon_chain::read_slot(self, root, address, slot).map_err(lacking)
+        tenon_chain::read_slot(&*self.0.nodes, root, address, slot).map_err(lacking)
     }
 
     fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {
@@ -109,7 +103,7 @@ impl ChainReader for Witnessed {
     }
 
     fn trie(&self) -> Arc<dyn TrieReader> {
-        Arc::new(self.clone())
+        Arc::clone(&self.0.nodes) as _
     }
 
     fn logs(

@@ -1,6 +1,6 @@
 //! The database: the chain and its states, for readers and for the writer.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{collections::HashMap, ops::ControlFlow, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
@@ -63,6 +63,13 @@ pub trait TrieReader: Send + Sync {
     /// # Errors
     /// [`StoreError`] when the database fails.
     fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError>;
+}
+
+/// Nodes by their hash: those of a proof, or of one trie in memory. An empty map is a store without nodes.
+impl TrieReader for HashMap<B256, Bytes> {
+    fn node(&self, _owner: Option<B256>, _path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.get(&hash).cloned())
+    }
 }
 
 /// The stored chain. All methods are point reads, except [`ChainReader::logs`] and, for old blocks, `trie_of`.

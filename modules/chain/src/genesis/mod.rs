@@ -6,14 +6,14 @@ mod form;
 mod lenient;
 mod schedule;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
 use serde_json::Value;
 use tenon_api::{
     Account, AccountChange, BlockCommit, EMPTY_CODE_HASH, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, RecoveredBlock,
-    SealedHeader, SlotChange, StoreError, TrieReader,
+    SealedHeader, SlotChange,
 };
 
 use crate::codec::{assemble_block, seal};
@@ -196,7 +196,8 @@ impl Genesis {
     pub fn commit(&self) -> Result<BlockCommit, GenesisError> {
         let mut accounts: Vec<AccountChange> =
             self.alloc.iter().map(|(address, account)| account_change(*address, account)).collect();
-        let update = update_state_trie(&NoNodes, EMPTY_ROOT_HASH, &mut accounts, &|_| Ok(None))?;
+        // The trie before genesis has no nodes.
+        let update = update_state_trie(&HashMap::new(), EMPTY_ROOT_HASH, &mut accounts, &|_| Ok(None))?;
         let mut header = self.header.clone();
         header.state_root = update.root;
         let withdrawals = header.withdrawals_root.is_some().then(Vec::new);
@@ -319,14 +320,5 @@ fn genesis_header(file: &GenesisFile<'_>) -> Header {
         mix_hash: file.mix_hash.unwrap_or_default().0,
         nonce: file.nonce.unwrap_or_default().0,
         ..Header::default()
-    }
-}
-
-/// The trie before genesis, which has no nodes.
-struct NoNodes;
-
-impl TrieReader for NoNodes {
-    fn node(&self, _: Option<B256>, _: &[u8], _: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(None)
     }
 }

@@ -1,12 +1,11 @@
 //! Headers and blocks of the native networks.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256, address, b256, keccak256};
 use serde_json::Value;
 use tenon_api::{
-    EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome, StoreError, TransactionType,
-    TrieReader,
+    EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome, TransactionType,
 };
 use tenon_chain::{
     BlockStream, decode_block, decode_header, decode_receipt, decode_sealed_header, decode_transaction, encode_block,
@@ -104,15 +103,6 @@ fn real_receipts_have_their_recorded_blooms_gas_and_root() {
     assert_eq!(receipts_root(&receipts), text::<B256>(&recorded["receiptsRoot"]));
 }
 
-/// Nodes by their hash, as a proof lists them.
-struct ProofNodes(BTreeMap<B256, Bytes>);
-
-impl TrieReader for ProofNodes {
-    fn node(&self, _: Option<B256>, _: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.0.get(&hash).cloned())
-    }
-}
-
 /// `eth_getTransactionAndReceiptProof` of the main network: both lists lead from the header's roots to the transaction
 /// and to its receipt, which match block and header.
 #[test]
@@ -126,10 +116,10 @@ fn a_real_proof_leads_from_the_headers_roots_to_the_transaction_and_its_receipt(
     let value_under = |root: B256, list: &str| {
         let hashes = proof[format!("{list}ProofKeys")].as_array().unwrap().iter().map(text::<B256>);
         let nodes = proof[format!("{list}ProofValues")].as_array().unwrap().iter().map(support::bytes);
-        let nodes: BTreeMap<B256, Bytes> = hashes.zip(nodes.map(Bytes::from)).collect();
+        let nodes: HashMap<B256, Bytes> = hashes.zip(nodes.map(Bytes::from)).collect();
         assert!(nodes.iter().all(|(hash, node)| keccak256(node) == *hash));
         assert_eq!(proof[format!("{list}Root")], root.to_string());
-        let (value, used) = prove_key(&ProofNodes(nodes.clone()), root, &key).unwrap();
+        let (value, used) = prove_key(&nodes, root, &key).unwrap();
         assert_eq!(used.len(), nodes.len(), "every node of the proof is on the path");
         value.unwrap()
     };

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use delegate::delegate;
 use parking_lot::Mutex;
 use tenon_api::{
     BlockCommit, BlockNumber, ChainReader, ChainWriter, Event, Header, InsertOutcome, RecoveredBlock, SealAttributes,
@@ -10,7 +11,7 @@ use tenon_api::{
     messages::{BlockCommitted, BlocksUnwound, NewHead},
 };
 use tenon_bus::{Delivery, Subscription};
-use tenon_execution::{ImportError, ImportObserver, ImportedBlock, Importer};
+use tenon_execution::{ImportError, Importer};
 use tenon_test_node::{MemoryChain, TestNode, conformance_blocks, rules_of_blocks};
 
 /// What the next change does.
@@ -45,24 +46,8 @@ impl ChainWriter for StoppingWriter {
         self.write(|| self.chain.commit(commit))
     }
 
-    fn group_size(&self, header: &Header) -> usize {
-        self.chain.group_size(header)
-    }
-
     fn commit_first(&self, commits: &[Arc<BlockCommit>]) -> Result<usize, StoreError> {
         self.write(|| self.chain.commit_first(commits))
-    }
-
-    fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError> {
-        self.chain.insert_side_block(block, total_difficulty)
-    }
-
-    fn keep_side_state(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError> {
-        self.chain.keep_side_state(commit)
-    }
-
-    fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
-        self.chain.check_unwind(number)
     }
 
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
@@ -75,12 +60,15 @@ impl ChainWriter for StoppingWriter {
         self.write(|| self.chain.reorganise(ancestor, branch))
     }
 
-    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
-        self.chain.set_finality(finalized, safe)
-    }
-
-    fn flush(&self) -> Result<(), StoreError> {
-        self.chain.flush()
+    delegate! {
+        to self.chain {
+            fn group_size(&self, header: &Header) -> usize;
+            fn insert_side_block(&self, block: &Arc<RecoveredBlock>, total_difficulty: U256) -> Result<(), StoreError>;
+            fn keep_side_state(&self, commit: &Arc<BlockCommit>) -> Result<(), StoreError>;
+            fn check_unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
+            fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError>;
+            fn flush(&self) -> Result<(), StoreError>;
+        }
     }
 }
 
@@ -164,18 +152,12 @@ async fn the_written_blocks_of_an_interrupted_group_are_published_and_the_import
     fixture.order(Panic::AfterWrite);
 
     let source = conformance_blocks().into_iter().map(Ok::<_, Infallible>);
-    let summary = fixture.importer.import(source, &mut Unobserved).unwrap();
+    let summary = fixture.importer.import(source, &mut ()).unwrap();
 
     assert_eq!((summary.known, summary.imported, fixture.head()), (40, 14, 54));
     for number in 41..=54 {
         assert_eq!(event(&mut heads).await.header.number, number);
     }
-}
-
-struct Unobserved;
-
-impl ImportObserver for Unobserved {
-    fn passed(&mut self, _: &ImportedBlock) {}
 }
 
 #[tokio::test]

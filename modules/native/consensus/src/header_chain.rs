@@ -7,7 +7,7 @@ use std::{
 
 use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder, prelude::*};
 use tenon_api::{
-    B256, BlockNumber, Bytes, ChainReader, ConsensusEngine as _, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
+    B256, BlockNumber, ChainReader, ConsensusEngine as _, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     SealedHeader, StateReader, StoreError, TrieReader, U256,
 };
 use tenon_chain::ChainSpec;
@@ -213,7 +213,8 @@ impl ChainReader for HeaderChain {
     }
 
     fn trie(&self) -> Arc<dyn TrieReader> {
-        Arc::new(NoNodes)
+        // Headers have no state.
+        Arc::new(HashMap::new())
     }
 
     fn logs(
@@ -225,15 +226,6 @@ impl ChainReader for HeaderChain {
         _: &dyn Fn() -> bool,
     ) -> Result<Vec<LocatedLog>, StoreError> {
         Ok(Vec::new())
-    }
-}
-
-/// A store without nodes: headers have no state.
-struct NoNodes;
-
-impl TrieReader for NoNodes {
-    fn node(&self, _: Option<B256>, _: &[u8], _: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(None)
     }
 }
 

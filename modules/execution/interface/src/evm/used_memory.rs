@@ -83,36 +83,17 @@ mod tests {
     use std::sync::Arc;
 
     use revm::{Context, primitives::hardfork::SpecId};
-    use tenon_api::{Account as StoredAccount, Address, B256, BlockNumber, Bytes, StateReader, StoreError, U256};
+    use tenon_api::{Address, U256};
+    use tenon_memory_chain::FixedState;
 
     use super::*;
     use crate::{BlockState, CodeCache};
-
-    struct EmptyState;
-
-    impl StateReader for EmptyState {
-        fn account(&self, _: Address) -> Result<Option<StoredAccount>, StoreError> {
-            Ok(None)
-        }
-
-        fn storage(&self, _: Address, _: B256) -> Result<U256, StoreError> {
-            Ok(U256::ZERO)
-        }
-
-        fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
-            Ok(None)
-        }
-
-        fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
-            Ok(None)
-        }
-    }
 
     #[test]
     fn slots_of_transient_storage_are_counted_in_every_account() {
         let slots = 10_000;
         for accounts in [1, 100] {
-            let state = BlockState::new(Arc::new(EmptyState), CodeCache::default());
+            let state = BlockState::new(Arc::new(FixedState::default()), CodeCache::default());
             let mut context: BlockContext = Context::new(state, SpecId::CANCUN);
             for slot in 1..=slots {
                 let account = Address::with_last_byte((slot % accounts) as u8);

@@ -1,28 +1,11 @@
 //! Tests of the engine's records across restarts.
 
-use std::collections::HashMap;
-
-use parking_lot::Mutex;
 use tenon_api::{BlockNumber, Bytes, ConsensusEngine};
+use tenon_memory_chain::MemoryRecords;
 use tenon_native_spec::NativeSettings;
 
 use super::*;
 use crate::{ContractCandidates, NativeEngine, recorded_state::ModelledChain};
-
-/// Records in memory, which survive a simulated restart.
-#[derive(Default)]
-struct MemoryRecords(Mutex<HashMap<String, Vec<u8>>>);
-
-impl EngineRecords for MemoryRecords {
-    fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.0.lock().get(name).cloned())
-    }
-
-    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.0.lock().insert(name.to_owned(), value.to_owned());
-        Ok(())
-    }
-}
 
 fn started(chain: &ModelledChain, records: &Arc<MemoryRecords>) -> NativeEngine {
     let records = Arc::clone(records) as Arc<dyn EngineRecords>;

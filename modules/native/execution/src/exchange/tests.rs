@@ -4,11 +4,9 @@
 use std::sync::Arc;
 
 use alloy_primitives::{B256, Bytes, U256};
-use tenon_api::{
-    Account, BlockNumber, EMPTY_ROOT_HASH, NativeSeal, StateReader, StoreError, TransactionPayload,
-    TransactionSignature,
-};
+use tenon_api::{Account, EMPTY_ROOT_HASH, NativeSeal, TransactionPayload, TransactionSignature};
 use tenon_chain::ChainSpec;
+use tenon_memory_chain::FixedState;
 use tenon_native_exchange::{EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, RELAYER_COUNT, TRADING};
 use tenon_native_spec::{NativeSettings, read_genesis};
 
@@ -22,29 +20,6 @@ const STRANGER: Address = Address::repeat_byte(0xbb);
 const FIRST: u64 = 1_000;
 /// First block at which it is no longer active.
 const END: u64 = 5_000;
-
-/// A state with this many registered relayers, and nothing else.
-struct Relayers(u64);
-
-impl StateReader for Relayers {
-    fn account(&self, _: Address) -> Result<Option<Account>, StoreError> {
-        Ok(Some(Account { nonce: 1, ..Account::default() }))
-    }
-
-    fn storage(&self, contract: Address, slot: B256) -> Result<U256, StoreError> {
-        let registration = NativeSettings::of(&spec()).unwrap().contracts.relayer_registration;
-        let is_count = contract == registration && slot == B256::from(RELAYER_COUNT);
-        Ok(if is_count { U256::from(self.0) } else { U256::ZERO })
-    }
-
-    fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(Some(Bytes::new()))
-    }
-
-    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(None)
-    }
-}
 
 fn spec() -> Arc<ChainSpec> {
     let text = r#"{"config":{"chainId":4711,"XDPoS":{"period":2,"epoch":900,"gap":450}},"difficulty":"0x1",
@@ -62,7 +37,11 @@ fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])
     let header =
         Header { number, gas_limit: 500_000_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
     let executor = Executor::new(crate::family_of(&spec).unwrap());
-    let state = executor.state_over(Arc::new(Relayers(relayers)));
+    let registration = NativeSettings::of(&spec).unwrap().contracts.relayer_registration;
+    let slots = [((registration, B256::from(RELAYER_COUNT)), U256::from(relayers))].into();
+    let accounts = [AUTHOR, STRANGER, registration].map(|one| (one, Account { nonce: 1, ..Account::default() })).into();
+    let state = FixedState { accounts, slots, ..FixedState::default() };
+    let state = executor.state_over(Arc::new(state));
     let mut execution =
         BlockExecution::watched(executor.family(), &header, AUTHOR, state, Interrupt::never(), (), BlockOrigin::Header)
             .map_err(|error| error.to_string())?;

@@ -1,15 +1,13 @@
 //! Imports chains of the reference client with the native engine: every header is verified, every block executed, in
 //! one call.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
-use tenon_api::{Block, ChainReader, EngineRecords, Header, InsertOutcome, StoreError};
+use tenon_api::{Block, ChainReader, EngineRecords, Header, InsertOutcome};
 use tenon_bus::Bus;
-use tenon_execution::{ImportObserver, ImportedBlock, Importer};
+use tenon_execution::Importer;
+use tenon_memory_chain::MemoryRecords;
 use tenon_native_consensus::{
     NativeEngine,
     v2::{self, MasternodeKey},
@@ -17,27 +15,6 @@ use tenon_native_consensus::{
 use tenon_native_execution::family_of;
 use tenon_native_test_node::recorded::RecordedChain;
 use tenon_test_node::MemoryChain;
-
-struct Unobserved;
-
-impl ImportObserver for Unobserved {
-    fn passed(&mut self, _: &ImportedBlock) {}
-}
-
-/// The engine's records, in memory.
-#[derive(Default)]
-struct MemoryRecords(Mutex<HashMap<String, Vec<u8>>>);
-
-impl EngineRecords for MemoryRecords {
-    fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.0.lock().unwrap().get(name).cloned())
-    }
-
-    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.0.lock().unwrap().insert(name.to_owned(), value.to_owned());
-        Ok(())
-    }
-}
 
 fn importer(recorded: &RecordedChain) -> (Importer, MemoryChain) {
     importer_with(recorded, NativeEngine::new(&recorded.genesis.spec).unwrap())
@@ -58,7 +35,7 @@ fn blocks(recorded: &RecordedChain) -> impl Iterator<Item = Result<Block, String
 fn import(genesis: &str, name: &str) {
     let recorded = RecordedChain::read(genesis, &format!("native/chains/{name}.rlp.gz"), None);
     let (importer, chain) = importer(&recorded);
-    let summary = importer.import(blocks(&recorded), &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
+    let summary = importer.import(blocks(&recorded), &mut ()).unwrap_or_else(|error| panic!("{error}"));
     let last = recorded.blocks.last().unwrap();
     assert_eq!(summary.imported, last.number().0);
     assert_eq!(chain.head().header.hash(), last.hash());
@@ -78,7 +55,7 @@ fn the_candidates_of_an_imported_gap_block_are_recorded_before_they_are_needed()
     let (importer, chain) = importer_with(&recorded, engine);
     chain.take_groups_of(64);
 
-    importer.import(blocks(&recorded).take(636), &mut Unobserved).unwrap();
+    importer.import(blocks(&recorded).take(636), &mut ()).unwrap();
 
     let record = records.record("candidates/10").unwrap().unwrap();
     assert_eq!(record[..32], recorded.blocks[630].hash()[..]);
@@ -128,7 +105,7 @@ fn an_import_switches_to_the_better_branch() {
     let (importer, chain) = importer(&first);
 
     let both = blocks(&first).chain(second.blocks[11..].iter().map(|block| Ok(block.block.clone())));
-    let summary = importer.import(both, &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
+    let summary = importer.import(both, &mut ()).unwrap_or_else(|error| panic!("{error}"));
 
     assert_eq!(summary.imported, 15 + 10);
     assert_eq!(chain.head().header.hash(), second.blocks.last().unwrap().hash());

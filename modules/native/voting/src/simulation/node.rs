@@ -8,14 +8,14 @@ use alloy_primitives::{Address, B256, U256};
 use tenon_api::{Block, BlockNumber, BlockPort, BlockSigner, ChainReader, FailedBlock, RoundMessage, SealedHeader};
 use tenon_bus::Bus;
 use tenon_chain::ChainSpec;
-use tenon_memory_chain::MemoryChain;
+use tenon_memory_chain::{MemoryChain, MemoryRecords};
 use tenon_native_consensus::v2::MasternodeKey;
 use tenon_native_consensus::{NativeEngine, SignerCache, VotingState};
 use tenon_network_identity::NodeId;
 use tenon_network_sync::{ChainSync, CheckedBody};
 use tenon_network_wire::{BlockBody, HeaderOrigin, HeaderRequest};
 
-use super::ports::{Blocks, DelayedSigner, Disk, FixedCandidates, Outbox, OwnClock, Pool, Recovered, VirtualTiming};
+use super::ports::{Blocks, DelayedSigner, FixedCandidates, Outbox, OwnClock, Pool, Recovered, VirtualTiming};
 use crate::actor::{Input, VotingActor};
 use crate::received::MessageCollector;
 use crate::{VotingCounts, VotingPorts};
@@ -39,7 +39,7 @@ pub(super) struct Node {
     /// Whether the key is held by another process, which signs with a delay.
     pub(super) signs_late: bool,
     pub(super) chain: Arc<MemoryChain>,
-    disk: Arc<Disk>,
+    disk: Arc<MemoryRecords>,
     pub(super) clock: OwnClock,
     /// Error of the node's clock in milliseconds.
     pub(super) clock_error: i64,

@@ -10,9 +10,9 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use parking_lot::Mutex;
 use tenon_api::{
     BatchObserver, Block, BlockNumber, BlockPort, BlockProductionError, BlockSigner, BlockVerdict, ChainReader,
-    ConsensusEngine, ConsensusError, EngineRecords, FailedBlock, Header, PeerTransactions, PendingTransactions,
-    RecoveredBlock, RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader,
-    SignError, SignerMessage, StoreError, SubmitError,
+    ConsensusEngine, ConsensusError, FailedBlock, Header, PeerTransactions, PendingTransactions, RecoveredBlock,
+    RecoveredTransaction, RefusalCause, RoundBuilder, RoundMessage, RoundNetwork, SealedHeader, SignError,
+    SignerMessage, StoreError, SubmitError,
 };
 use tenon_memory_chain::MemoryChain;
 use tenon_native_consensus::v2::MasternodeKey;
@@ -151,21 +151,6 @@ pub(super) struct FixedCandidates(pub(super) Arc<[Address]>);
 impl MasternodeSource for FixedCandidates {
     fn candidates(&self, _: &SealedHeader, _: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
         Ok(Some(Arc::clone(&self.0)))
-    }
-}
-
-/// Records that survive restarts.
-#[derive(Default)]
-pub(super) struct Disk(Mutex<BTreeMap<String, Vec<u8>>>);
-
-impl EngineRecords for Disk {
-    fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.0.lock().get(name).cloned())
-    }
-
-    fn put(&self, name: &str, value: &[u8]) -> Result<(), StoreError> {
-        self.0.lock().insert(name.to_owned(), value.to_vec());
-        Ok(())
     }
 }
 

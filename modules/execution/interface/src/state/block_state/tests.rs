@@ -1,36 +1,8 @@
 //! Changes to the state that blocks make without a transaction.
 
-use std::collections::HashMap;
-
-use tenon_api::BlockNumber;
+use tenon_memory_chain::FixedState;
 
 use super::*;
-
-/// Accounts without storage and code of their own.
-#[derive(Default)]
-struct Parent {
-    accounts: HashMap<Address, Account>,
-    slots: HashMap<(Address, B256), U256>,
-    codes: HashMap<B256, Bytes>,
-}
-
-impl StateReader for Parent {
-    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        Ok(self.accounts.get(&address).copied())
-    }
-
-    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
-        Ok(self.slots.get(&(address, slot)).copied().unwrap_or_default())
-    }
-
-    fn code(&self, hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.codes.get(&hash).cloned())
-    }
-
-    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(None)
-    }
-}
 
 const RECORD: Address = Address::with_last_byte(0x9a);
 
@@ -41,7 +13,7 @@ fn slot(number: u8) -> B256 {
 /// `docs/spec/upgrades.md` 4: nonce and slots are written, a balance stays, a value of zero leaves no slot.
 #[test]
 fn a_record_is_kept_beside_a_balance() {
-    let mut parent = Parent::default();
+    let mut parent = FixedState::default();
     parent.slots.insert((RECORD, slot(3)), U256::from(9));
     parent.accounts.insert(RECORD, Account { nonce: 1, ..Account::default() });
     let record = AccountRecord {
@@ -68,7 +40,7 @@ fn a_record_is_kept_beside_a_balance() {
 #[test]
 fn a_reward_takes_a_balance_over_256_bits() {
     const OWNER: Address = Address::with_last_byte(0xc5);
-    let mut parent = Parent::default();
+    let mut parent = FixedState::default();
     let balance = U256::MAX - U256::from(382_532_626);
     parent.accounts.insert(OWNER, Account { balance, ..Account::default() });
     let mut state = BlockState::new(Arc::new(parent), CodeCache::default());
@@ -86,7 +58,7 @@ fn a_reward_takes_a_balance_over_256_bits() {
 #[test]
 fn an_account_with_nothing_in_its_low_256_bits_is_not_empty() {
     const ABOVE_256_BITS: Address = Address::with_last_byte(0xc6);
-    let mut parent = Parent::default();
+    let mut parent = FixedState::default();
     parent.accounts.insert(ABOVE_256_BITS, Account { balance_high: 1, ..Account::default() });
     let mut state = BlockState::new(Arc::new(parent), CodeCache::default());
     state.track_empty_accounts(true);
