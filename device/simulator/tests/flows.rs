@@ -79,10 +79,13 @@ async fn reads_packets_like_the_real_model() {
         host.expect_failure(1, if is_one { "Unknown message" } else { "Unexpected message" }).await;
         host.expect_silence().await;
         // An unexpected response.
-        host.send(&ButtonAck {}).await;
-        host.expect_failure(1, if is_one { "Unknown message" } else { "Unexpected message" }).await;
-        host.send(&EthereumTxAck { data_chunk: Some(vec![1]) }).await;
-        host.expect_failure(1, if is_one { "Not in Ethereum signing mode" } else { "Unexpected message" }).await;
+        host.expect_refusal(&ButtonAck {}, 1, if is_one { "Unknown message" } else { "Unexpected message" }).await;
+        host.expect_refusal(
+            &EthereumTxAck { data_chunk: Some(vec![1]) },
+            1,
+            if is_one { "Not in Ethereum signing mode" } else { "Unexpected message" },
+        )
+        .await;
         // A packet that is not a continuation: Model One drops the message, Model T keeps waiting.
         let (id, body) = encode(&Ping { message: Some("x".repeat(100)), ..Ping::default() });
         let packets: Vec<Packet> = Packets::new(id, &body).unwrap().collect();
@@ -106,8 +109,7 @@ async fn reads_packets_like_the_real_model() {
         host.send(&Ping { message: Some("2".into()), ..Ping::default() }).await;
         assert_eq!(host.expect::<Success>().await.message(), b"1");
         assert_eq!(host.expect::<Success>().await.message(), b"2");
-        host.send(&Cancel {}).await;
-        host.expect_failure(4, if is_one { "Action cancelled by user" } else { "Cancelled" }).await;
+        host.expect_refusal(&Cancel {}, 4, if is_one { "Action cancelled by user" } else { "Cancelled" }).await;
     }
 }
 
@@ -119,14 +121,16 @@ async fn model_one_refuses_fields_that_exceed_its_limits() {
 
     host.send_packet(packet).await;
     host.expect_failure(3, "Message too big").await;
-    host.send(&EthereumGetAddress { address_n: vec![1; 9], show_display: None }).await;
-    host.expect_failure(3, "array overflow").await;
+    host.expect_refusal(&EthereumGetAddress { address_n: vec![1; 9], show_display: None }, 3, "array overflow").await;
     host.send_raw(56, &[[0x0a, 9].as_slice(), &[1; 9]].concat()).await;
     host.expect_failure(3, "array overflow").await;
-    host.send(&EthereumSignTx { to: Some("x".repeat(43)), ..sign_tx(0) }).await;
-    host.expect_failure(3, "string overflow").await;
-    host.send(&EthereumSignTx { data_initial_chunk: Some(vec![1; 1025]), ..sign_tx(1025) }).await;
-    host.expect_failure(3, "bytes overflow").await;
+    host.expect_refusal(&EthereumSignTx { to: Some("x".repeat(43)), ..sign_tx(0) }, 3, "string overflow").await;
+    host.expect_refusal(
+        &EthereumSignTx { data_initial_chunk: Some(vec![1; 1025]), ..sign_tx(1025) },
+        3,
+        "bytes overflow",
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -164,26 +168,20 @@ async fn asks_for_the_pin_by_positions() {
     let mut host = Host::new(SimulatorSettings { pin, ..settings(Model::One) });
     let mut debug = host.simulator.link(Wire::Debug);
 
-    host.send(&get_address()).await;
-    assert_eq!(host.expect::<PinMatrixRequest>().await.r#type, Some(1));
+    assert_eq!(host.ask::<_, PinMatrixRequest>(&get_address()).await.r#type, Some(1));
     let matrix = matrix(&mut debug).await;
-    host.send(&positions(&matrix, "1234")).await;
-    assert_eq!(host.expect::<EthereumAddress>().await.address(), DEFAULT_ADDRESS);
+    assert_eq!(host.ask::<_, EthereumAddress>(&positions(&matrix, "1234")).await.address(), DEFAULT_ADDRESS);
     assert_eq!(default_address(&mut host).await, DEFAULT_ADDRESS, "it stays unlocked");
 
     let _: Success = host.call(&ClearSession {}).await;
     for wrong in ["9999", "x", ""] {
-        host.send(&get_address()).await;
-        let _: PinMatrixRequest = host.expect().await;
+        let _: PinMatrixRequest = host.ask(&get_address()).await;
         let mut answer = PinMatrixAck::default();
         answer.pin = Some(wrong.into());
-        host.send(&answer).await;
-        host.expect_failure(7, "PIN invalid").await;
+        host.expect_refusal(&answer, 7, "PIN invalid").await;
     }
-    host.send(&get_address()).await;
-    let _: PinMatrixRequest = host.expect().await;
-    host.send(&Cancel {}).await;
-    host.expect_failure(6, "PIN cancelled").await;
+    let _: PinMatrixRequest = host.ask(&get_address()).await;
+    host.expect_refusal(&Cancel {}, 6, "PIN cancelled").await;
 }
 
 async fn matrix(debug: &mut tenon_device_simulator::MemoryLink) -> String {
@@ -215,15 +213,12 @@ async fn wipes_itself_after_sixteen_wrong_pins() {
     wrong.pin = Some("123456789".into());
 
     for _ in 0..16 {
-        host.send(&get_address()).await;
-        let _: PinMatrixRequest = host.expect().await;
-        host.send(&wrong).await;
-        host.expect_failure(7, "PIN invalid").await;
+        let _: PinMatrixRequest = host.ask(&get_address()).await;
+        host.expect_refusal(&wrong, 7, "PIN invalid").await;
     }
 
     assert_ne!(host.simulator.device_id(), before);
-    host.send(&get_address()).await;
-    host.expect_failure(11, "Device not initialized").await;
+    host.expect_refusal(&get_address(), 11, "Device not initialized").await;
 }
 
 #[tokio::test]
@@ -232,23 +227,17 @@ async fn answers_twice_when_the_wait_after_wrong_pins_is_cancelled() {
     let mut host = Host::new(SimulatorSettings { pin, time_scale: 0.5, ..settings(Model::One) });
     let mut wrong = PinMatrixAck::default();
     wrong.pin = Some("123456789".into());
-    host.send(&get_address()).await;
-    let _: PinMatrixRequest = host.expect().await;
+    let _: PinMatrixRequest = host.ask(&get_address()).await;
+    host.expect_refusal(&wrong, 7, "PIN invalid").await;
+
+    let _: PinMatrixRequest = host.ask(&get_address()).await;
     host.send(&wrong).await;
+    host.expect_refusal(&Cancel {}, 6, "PIN cancelled").await;
     host.expect_failure(7, "PIN invalid").await;
 
-    host.send(&get_address()).await;
-    let _: PinMatrixRequest = host.expect().await;
+    let _: PinMatrixRequest = host.ask(&get_address()).await;
     host.send(&wrong).await;
-    host.send(&Cancel {}).await;
-    host.expect_failure(6, "PIN cancelled").await;
-    host.expect_failure(7, "PIN invalid").await;
-
-    host.send(&get_address()).await;
-    let _: PinMatrixRequest = host.expect().await;
-    host.send(&wrong).await;
-    host.send(&Initialize::default()).await;
-    let _: Features = host.expect().await;
+    let _: Features = host.ask(&Initialize::default()).await;
     host.expect_failure(7, "PIN invalid").await;
 }
 
@@ -256,27 +245,20 @@ async fn answers_twice_when_the_wait_after_wrong_pins_is_cancelled() {
 async fn model_one_asks_for_the_passphrase_and_keeps_it() {
     let mut host = Host::new(SimulatorSettings { has_passphrase_protection: true, ..settings(Model::One) });
 
-    host.send(&get_address()).await;
-    let _: PassphraseRequest = host.expect().await;
-    host.send(&passphrase(&"x".repeat(51))).await;
-    host.expect_failure(3, "string overflow").await;
+    let _: PassphraseRequest = host.ask(&get_address()).await;
+    host.expect_refusal(&passphrase(&"x".repeat(51)), 3, "string overflow").await;
     host.send(&passphrase(&"x".repeat(60))).await;
     host.expect_silence().await;
-    host.send(&Ping::default()).await;
-    host.expect_failure(1, "Unknown message").await;
-    host.send(&passphrase("")).await;
-    assert_eq!(host.expect::<EthereumAddress>().await.address(), DEFAULT_ADDRESS);
+    host.expect_refusal(&Ping::default(), 1, "Unknown message").await;
+    assert_eq!(host.ask::<_, EthereumAddress>(&passphrase("")).await.address(), DEFAULT_ADDRESS);
     assert_eq!(default_address(&mut host).await, DEFAULT_ADDRESS);
 
     let _: Features = host.call(&Initialize::default()).await;
-    host.send(&get_address()).await;
-    let _: PassphraseRequest = host.expect().await;
-    host.send(&Cancel {}).await;
-    host.expect_failure(11, "Device not initialized or passphrase request cancelled or unsupported curve").await;
-    host.send(&Ping { passphrase_protection: Some(true), ..Ping::default() }).await;
-    let _: PassphraseRequest = host.expect().await;
-    host.send(&Initialize::default()).await;
-    let _: Features = host.expect().await;
+    let _: PassphraseRequest = host.ask(&get_address()).await;
+    host.expect_refusal(&Cancel {}, 11, "Device not initialized or passphrase request cancelled or unsupported curve")
+        .await;
+    let _: PassphraseRequest = host.ask(&Ping { passphrase_protection: Some(true), ..Ping::default() }).await;
+    let _: Features = host.ask(&Initialize::default()).await;
     host.expect_silence().await;
 }
 
@@ -289,12 +271,9 @@ async fn model_t_asks_for_the_passphrase_and_sends_its_state() {
         ..settings(Model::T)
     };
     let mut host = Host::new(with(PassphraseSource::Host));
-    host.send(&get_address()).await;
-    assert_eq!(host.expect::<PassphraseRequest>().await.on_device, Some(false));
-    host.send(&passphrase("")).await;
-    let state = host.expect::<PassphraseStateRequest>().await.state().to_vec();
-    host.send(&PassphraseStateAck {}).await;
-    assert_eq!(host.expect::<EthereumAddress>().await.address(), DEFAULT_ADDRESS);
+    assert_eq!(host.ask::<_, PassphraseRequest>(&get_address()).await.on_device, Some(false));
+    let state = host.ask::<_, PassphraseStateRequest>(&passphrase("")).await.state().to_vec();
+    assert_eq!(host.ask::<_, EthereumAddress>(&PassphraseStateAck {}).await.address(), DEFAULT_ADDRESS);
 
     let mut keep = Initialize::default();
     keep.state = Some(state.clone());
@@ -302,35 +281,28 @@ async fn model_t_asks_for_the_passphrase_and_sends_its_state() {
     assert_eq!(default_address(&mut host).await, DEFAULT_ADDRESS, "the state keeps the passphrase");
     keep.state = Some([&state[..63], &[state[63] ^ 1]].concat());
     let _: Features = host.call(&keep).await;
-    host.send(&get_address()).await;
-    let _: PassphraseRequest = host.expect().await;
-    host.send(&passphrase(&"x".repeat(51))).await;
-    let _: PassphraseStateRequest = host.expect().await;
-    host.send(&PassphraseStateAck {}).await;
-    host.expect_failure(3, "Maximum passphrase length is 50").await;
+    let _: PassphraseRequest = host.ask(&get_address()).await;
+    let _: PassphraseStateRequest = host.ask(&passphrase(&"x".repeat(51))).await;
+    host.expect_refusal(&PassphraseStateAck {}, 3, "Maximum passphrase length is 50").await;
     let mut skip = Initialize::default();
     skip.skip_passphrase = Some(true);
     let _: Features = host.call(&skip).await;
     assert_eq!(default_address(&mut host).await, DEFAULT_ADDRESS, "no passphrase is asked for");
 
     let mut host = Host::new(with(PassphraseSource::Device));
-    host.send(&get_address()).await;
-    assert_eq!(host.expect::<PassphraseRequest>().await.on_device, Some(true));
-    host.send(&passphrase("x")).await;
-    host.expect_failure(9, "Passphrase provided when it should not be").await;
-    host.send(&get_address()).await;
-    let _: PassphraseRequest = host.expect().await;
-    host.send(&PassphraseAck::default()).await;
-    let _: PassphraseStateRequest = host.expect().await;
+    assert_eq!(host.ask::<_, PassphraseRequest>(&get_address()).await.on_device, Some(true));
+    host.expect_refusal(&passphrase("x"), 9, "Passphrase provided when it should not be").await;
+    let _: PassphraseRequest = host.ask(&get_address()).await;
+    let _: PassphraseStateRequest = host.ask(&PassphraseAck::default()).await;
     // As measured, it counts as the acknowledgement.
-    host.send(&Cancel {}).await;
-    assert_eq!(host.expect::<EthereumAddress>().await.address(), "0xE5b1C3D91d7f877Cd628c0A9768Ad6d91fa51cE9");
+    assert_eq!(
+        host.ask::<_, EthereumAddress>(&Cancel {}).await.address(),
+        "0xE5b1C3D91d7f877Cd628c0A9768Ad6d91fa51cE9"
+    );
 
     let mut host = Host::new(with(PassphraseSource::Ask));
-    host.send(&get_address()).await;
-    assert_eq!(host.expect::<ButtonRequest>().await.code, Some(14));
-    host.send(&Cancel {}).await;
-    host.expect_failure(4, "Passphrase cancelled").await;
+    assert_eq!(host.ask::<_, ButtonRequest>(&get_address()).await.code, Some(14));
+    host.expect_refusal(&Cancel {}, 4, "Passphrase cancelled").await;
 }
 
 #[tokio::test]
@@ -338,13 +310,11 @@ async fn later_models_keep_passphrases_in_sessions() {
     for model in [Model::OneLater, Model::TLater] {
         let mut host = Host::new(SimulatorSettings { has_passphrase_protection: true, ..settings(model) });
         let first = host.call::<_, Features>(&Initialize::default()).await.session_id().to_vec();
-        host.send(&get_address()).await;
-        assert_eq!(host.expect::<PassphraseRequest>().await.on_device, None);
+        assert_eq!(host.ask::<_, PassphraseRequest>(&get_address()).await.on_device, None);
         let standard: EthereumAddress = host.call(&passphrase("")).await;
 
         let second = host.call::<_, Features>(&Initialize::default()).await.session_id().to_vec();
-        host.send(&get_address()).await;
-        let _: PassphraseRequest = host.expect().await;
+        let _: PassphraseRequest = host.ask(&get_address()).await;
         let hidden: EthereumAddress = host.call(&passphrase("trezor")).await;
         let mut back = Initialize::default();
         back.state = Some(first.clone());
@@ -365,22 +335,18 @@ async fn a_person_decides_at_the_device() {
         let shown = EthereumGetAddress { show_display: Some(true), ..get_address() };
 
         // The button may be pressed before or after the acknowledgement.
-        host.send(&shown).await;
-        let _: ButtonRequest = host.expect().await;
+        let _: ButtonRequest = host.ask(&shown).await;
         host.simulator.decide(true).await;
         host.expect_silence().await;
-        host.send(&ButtonAck {}).await;
-        let _: EthereumAddress = host.expect().await;
-        host.send(&shown).await;
-        let _: ButtonRequest = host.expect().await;
+        let _: EthereumAddress = host.ask(&ButtonAck {}).await;
+        let _: ButtonRequest = host.ask(&shown).await;
         host.send(&ButtonAck {}).await;
         host.expect_silence().await;
         host.simulator.decide(false).await;
         host.expect_failure(4, if model == Model::One { "Action cancelled by user" } else { "Cancelled" }).await;
 
         // The debug link can press it too.
-        host.send(&shown).await;
-        let _: ButtonRequest = host.expect().await;
+        let _: ButtonRequest = host.ask(&shown).await;
         host.send(&ButtonAck {}).await;
         let mut debug = host.simulator.link(Wire::Debug);
         let mut decision = DebugLinkDecision::default();
@@ -446,12 +412,10 @@ async fn parameters_are_checked_as_on_the_real_model() {
     ];
     for (request, one, t) in &cases {
         let mut host = Host::new(settings(Model::One));
-        host.send(request).await;
-        host.expect_failure(one.0, one.1).await;
+        host.expect_refusal(request, one.0, one.1).await;
         let Some((code, text)) = t else { continue };
         let mut host = Host::new(settings(Model::T));
-        host.send(request).await;
-        host.expect_failure(*code, text).await;
+        host.expect_refusal(request, *code, text).await;
     }
     // The pitfall: Model One signs the creation of a contract if the recipient is not an address.
     let mut host = Host::new(settings(Model::One));
@@ -475,47 +439,35 @@ async fn data_is_sent_in_parts_with_other_requests_in_between() {
     for chunk in [0, 477] {
         let text = if chunk == 0 { "Empty data chunk received" } else { "Too much data" };
         let _: EthereumTxRequest = one.call(&sign_tx(1500)).await;
-        one.send(&EthereumTxAck { data_chunk: Some(vec![1; chunk]) }).await;
-        one.expect_failure(3, text).await;
-        one.send(&EthereumTxAck { data_chunk: Some(vec![1; 476]) }).await;
-        one.expect_failure(1, "Not in Ethereum signing mode").await;
+        one.expect_refusal(&EthereumTxAck { data_chunk: Some(vec![1; chunk]) }, 3, text).await;
+        one.expect_refusal(&EthereumTxAck { data_chunk: Some(vec![1; 476]) }, 1, "Not in Ethereum signing mode").await;
     }
     let _: EthereumTxRequest = one.call(&sign_tx(1500)).await;
-    one.send(&Cancel {}).await;
-    one.expect_failure(4, "Action cancelled by user").await;
-    one.send(&EthereumTxAck { data_chunk: Some(vec![1; 476]) }).await;
-    one.expect_failure(1, "Not in Ethereum signing mode").await;
+    one.expect_refusal(&Cancel {}, 4, "Action cancelled by user").await;
+    one.expect_refusal(&EthereumTxAck { data_chunk: Some(vec![1; 476]) }, 1, "Not in Ethereum signing mode").await;
 
     let mut t = Host::new(settings(Model::T));
     let _: EthereumTxRequest = t.call(&sign_tx(1500)).await;
     assert_eq!(default_address(&mut t).await, DEFAULT_ADDRESS);
-    t.send(&EthereumTxAck { data_chunk: Some(vec![1; 476]) }).await;
-    t.expect_failure(1, "Unexpected message").await;
+    t.expect_refusal(&EthereumTxAck { data_chunk: Some(vec![1; 476]) }, 1, "Unexpected message").await;
 }
 
 #[tokio::test]
 async fn another_request_ends_a_prompt_as_on_the_real_model() {
     let shown = EthereumGetAddress { show_display: Some(true), ..get_address() };
     let mut one = Host::new(settings(Model::One));
-    one.send(&shown).await;
-    let _: ButtonRequest = one.expect().await;
-    one.send(&GetFeatures {}).await;
-    one.expect_failure(1, "Unknown message").await;
-    one.send(&ButtonAck {}).await;
-    let _: EthereumAddress = one.expect().await;
+    let _: ButtonRequest = one.ask(&shown).await;
+    one.expect_refusal(&GetFeatures {}, 1, "Unknown message").await;
+    let _: EthereumAddress = one.ask(&ButtonAck {}).await;
 
     let mut t = Host::new(settings(Model::T));
-    t.send(&shown).await;
-    let _: ButtonRequest = t.expect().await;
-    t.send(&GetFeatures {}).await;
-    let _: Features = t.expect().await;
+    let _: ButtonRequest = t.ask(&shown).await;
+    let _: Features = t.ask(&GetFeatures {}).await;
     t.expect_silence().await;
 
     for host in [&mut one, &mut t] {
-        host.send(&shown).await;
-        let _: ButtonRequest = host.expect().await;
-        host.send(&Initialize::default()).await;
-        let _: Features = host.expect().await;
+        let _: ButtonRequest = host.ask(&shown).await;
+        let _: Features = host.ask(&Initialize::default()).await;
         host.expect_silence().await;
     }
 }
@@ -526,8 +478,8 @@ async fn model_t_checks_paths() {
     let mut host = Host::new(settings(Model::T));
 
     for forbidden in [vec![], vec![44 | H], vec![44 | H, 550 | H, H, 0, 0], vec![44, 60 | H, H, 0, 0]] {
-        host.send(&EthereumGetAddress { address_n: forbidden, show_display: None }).await;
-        host.expect_failure(3, "Forbidden key path").await;
+        host.expect_refusal(&EthereumGetAddress { address_n: forbidden, show_display: None }, 3, "Forbidden key path")
+            .await;
     }
     let unusual = EthereumGetAddress { address_n: vec![44 | H, 60 | H, 1 | H, 0, 0], show_display: None };
     assert_eq!(host.call_with_buttons::<_, EthereumAddress>(&unusual).await.1, [15]);
@@ -553,8 +505,12 @@ async fn verifies_messages_and_fails_twice_as_measured() {
         let mut host = Host::new(settings(model));
         let (verified, buttons) = host.call_with_buttons::<_, Success>(&request).await;
         assert_eq!((verified.message(), buttons), (b"Message verified".as_slice(), vec![1, 1]));
-        host.send(&EthereumVerifyMessage { message: Some(b"other".to_vec()), ..request.clone() }).await;
-        host.expect_failure(3, "Invalid signature").await;
+        host.expect_refusal(
+            &EthereumVerifyMessage { message: Some(b"other".to_vec()), ..request.clone() },
+            3,
+            "Invalid signature",
+        )
+        .await;
         host.send(&EthereumVerifyMessage { signature: Some(vec![1; 64]), ..request.clone() }).await;
         if model == Model::One {
             host.expect_failure(3, "Malformed signature").await;
@@ -606,8 +562,7 @@ async fn a_device_is_set_up_and_wiped() {
 #[tokio::test]
 async fn settings_and_entropy() {
     let mut host = Host::new(settings(Model::One));
-    host.send(&ApplySettings::default()).await;
-    host.expect_failure(3, "No setting provided").await;
+    host.expect_refusal(&ApplySettings::default(), 3, "No setting provided").await;
     let mut change = ApplySettings::default();
     change.label = Some("new".into());
     change.use_passphrase = Some(true);
@@ -619,14 +574,10 @@ async fn settings_and_entropy() {
     let entropy: Entropy = host.call(&GetEntropy { size: Some(2000) }).await;
     assert_eq!(entropy.entropy().len(), 1024);
 
-    host.send(&ChangePin { remove: None }).await;
-    let _: ButtonRequest = host.expect().await;
-    host.send(&ButtonAck {}).await;
-    assert_eq!(host.expect::<PinMatrixRequest>().await.r#type, Some(2));
+    let _: ButtonRequest = host.ask(&ChangePin { remove: None }).await;
+    assert_eq!(host.ask::<_, PinMatrixRequest>(&ButtonAck {}).await.r#type, Some(2));
     let mut one = PinMatrixAck::default();
     one.pin = Some("123".into());
-    host.send(&one).await;
-    assert_eq!(host.expect::<PinMatrixRequest>().await.r#type, Some(3));
-    host.send(&Cancel {}).await;
-    host.expect_failure(6, "PIN cancelled").await;
+    assert_eq!(host.ask::<_, PinMatrixRequest>(&one).await.r#type, Some(3));
+    host.expect_refusal(&Cancel {}, 6, "PIN cancelled").await;
 }

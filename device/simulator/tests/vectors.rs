@@ -42,8 +42,7 @@ async fn derives_the_addresses() {
 #[tokio::test]
 async fn derives_the_address_behind_a_passphrase() {
     let mut host = Host::new(SimulatorSettings { has_passphrase_protection: true, ..settings(Model::One) });
-    host.send(&EthereumGetAddress { address_n: account(0), show_display: None }).await;
-    let _: PassphraseRequest = host.expect().await;
+    let _: PassphraseRequest = host.ask(&EthereumGetAddress { address_n: account(0), show_display: None }).await;
     let mut answer = PassphraseAck::default();
     answer.passphrase = Some("trezor".into());
 

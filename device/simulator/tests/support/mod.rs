@@ -98,6 +98,18 @@ impl Host {
         assert_eq!((failure.code, String::from_utf8_lossy(failure.message()).as_ref()), (Some(code), text));
     }
 
+    /// Sends a message; returns the next message, which may be a button request.
+    pub(crate) async fn ask<Q: WireMessage, A: WireMessage>(&mut self, message: &Q) -> A {
+        self.send(message).await;
+        self.expect().await
+    }
+
+    /// Sends a message that the device answers with this failure.
+    pub(crate) async fn expect_refusal<Q: WireMessage>(&mut self, message: &Q, code: i32, text: &str) {
+        self.send(message).await;
+        self.expect_failure(code, text).await;
+    }
+
     /// Sends a request and acknowledges buttons; returns the response and the codes of the buttons.
     pub(crate) async fn call_with_buttons<Q: WireMessage, A: WireMessage>(&mut self, request: &Q) -> (A, Vec<i32>) {
         self.send(request).await;
