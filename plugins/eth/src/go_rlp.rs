@@ -192,10 +192,10 @@ impl<'a> Stream<'a> {
         opened?;
         for (field, kind) in fields {
             let read = match kind {
-                Kind::Uint64 => self.uint64(),
-                Kind::BigInt => self.big_int(),
+                Kind::Uint64 => self.string("uint64", 8, true),
+                Kind::BigInt => self.string("*big.Int", u64::MAX, true),
                 Kind::Receiver => self.receiver(),
-                Kind::Bytes => self.byte_slice(),
+                Kind::Bytes => self.string("[]uint8", u64::MAX, false),
                 Kind::AccessList => self.access_list(),
             };
             match read {
@@ -274,45 +274,17 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    fn uint64(&mut self) -> Result<(), Stop> {
-        const NAME: &str = "uint64";
-        let refused = |message| Err(Stop::Refused(Refusal::of(message, NAME)));
-        match self.head().map_err(|stop| named(stop, NAME))? {
-            Head::Byte(0) => refused(NON_CANONICAL_INTEGER),
+    /// A value that is not a list, of at most `max` bytes.
+    fn string(&mut self, name: &'static str, max: u64, is_integer: bool) -> Result<(), Stop> {
+        let refused = |message| Err(Stop::Refused(Refusal::of(message, name)));
+        match self.head().map_err(|stop| named(stop, name))? {
+            Head::Byte(0) if is_integer => refused(NON_CANONICAL_INTEGER),
             Head::Byte(_) => Ok(()),
-            Head::String(size) if size > 8 => refused(TOO_LONG),
-            Head::String(size) => match self.take(size).map_err(|stop| named(stop, NAME))? {
-                // A single zero byte means that the size is not minimal.
-                [0, _, ..] => refused(NON_CANONICAL_INTEGER),
+            Head::String(size) if size > max => refused(TOO_LONG),
+            Head::String(size) => match self.take(size).map_err(|stop| named(stop, name))? {
+                // Also a single zero byte of an integer: its size is not minimal.
                 [single] if *single < 0x80 => refused(NON_CANONICAL_SIZE),
-                _ => Ok(()),
-            },
-            Head::List(_) => refused(EXPECTED_STRING),
-        }
-    }
-
-    fn big_int(&mut self) -> Result<(), Stop> {
-        const NAME: &str = "*big.Int";
-        let refused = |message| Err(Stop::Refused(Refusal::of(message, NAME)));
-        match self.head().map_err(|stop| named(stop, NAME))? {
-            Head::Byte(0) => refused(NON_CANONICAL_INTEGER),
-            Head::Byte(_) => Ok(()),
-            Head::String(size) => match self.take(size).map_err(|stop| named(stop, NAME))? {
-                [single] if *single < 0x80 => refused(NON_CANONICAL_SIZE),
-                [0, ..] => refused(NON_CANONICAL_INTEGER),
-                _ => Ok(()),
-            },
-            Head::List(_) => refused(EXPECTED_STRING),
-        }
-    }
-
-    fn byte_slice(&mut self) -> Result<(), Stop> {
-        const NAME: &str = "[]uint8";
-        let refused = |message| Err(Stop::Refused(Refusal::of(message, NAME)));
-        match self.head().map_err(|stop| named(stop, NAME))? {
-            Head::Byte(_) => Ok(()),
-            Head::String(size) => match self.take(size).map_err(|stop| named(stop, NAME))? {
-                [single] if *single < 0x80 => refused(NON_CANONICAL_SIZE),
+                [0, ..] if is_integer => refused(NON_CANONICAL_INTEGER),
                 _ => Ok(()),
             },
             Head::List(_) => refused(EXPECTED_STRING),
