@@ -375,8 +375,10 @@ mod tests {
         (0..logs).fold(block, |block, number| block.log(CONTRACT, &[B256::with_last_byte(number)], &[number]))
     }
 
-    fn start(chain: &Chain) -> Started<Eth> {
-        chain.start::<Eth>("{}").expect("it starts")
+    fn started() -> (Chain, Started<Eth>) {
+        let chain = Chain::new();
+        let eth = chain.start::<Eth>("{}").expect("it starts");
+        (chain, eth)
     }
 
     fn subscribe(eth: &Started<Eth>, criteria: &str) -> TestSubscription {
@@ -400,8 +402,7 @@ mod tests {
 
     #[test]
     fn an_event_is_decoded_once_and_kept_until_all_have_read_it() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let (mut first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
         let before = chain.held(0);
 
@@ -419,8 +420,7 @@ mod tests {
 
     #[test]
     fn a_task_that_finds_the_events_taken_wakes_no_other_and_reads_the_event_kept_by_the_other() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (_chain, eth) = started();
         let (_first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
         let feed = eth.plugin().log_feed.lock().unwrap().upgrade().expect("a feed");
         // Another task polls the events.
@@ -441,8 +441,7 @@ mod tests {
 
     #[test]
     fn each_item_has_the_position_of_its_event_in_every_subscription() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let (mut first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
 
         chain.add(block(2));
@@ -457,8 +456,7 @@ mod tests {
 
     #[test]
     fn queried_logs_have_no_position() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let (mut fast, mut slow) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
         for _ in 0..=MAX_KEPT {
             chain.add(block(1));
@@ -472,8 +470,7 @@ mod tests {
 
     #[test]
     fn a_later_subscription_gets_later_blocks_only() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let mut first = subscribe(&eth, "{}");
         chain.add(block(1));
 
@@ -487,8 +484,7 @@ mod tests {
 
     #[test]
     fn a_closed_subscription_keeps_no_events() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let (mut first, second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
         chain.add(block(1));
         assert_eq!(data(&mut first), ["0x00"]);
@@ -501,8 +497,7 @@ mod tests {
 
     #[test]
     fn a_subscription_far_behind_queries_the_missed_logs() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let (mut fast, mut slow) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
         let count = MAX_KEPT + 10;
         for _ in 0..count {
@@ -516,8 +511,7 @@ mod tests {
 
     #[test]
     fn missed_logs_are_found_behind_more_blocks_than_one_query_returns() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let mut opened = subscribe(&eth, &format!(r#"{{"topics":["{}"]}}"#, B256::with_last_byte(3)));
         for _ in 0..1_100 {
             chain.add(TestBlock::new());
@@ -531,8 +525,7 @@ mod tests {
 
     #[test]
     fn each_subscription_queries_an_event_that_found_no_memory_and_ends_if_its_own_logs_find_none() {
-        let chain = Chain::new();
-        let eth = start(&chain);
+        let (chain, eth) = started();
         let (mut selective, mut greedy) =
             (subscribe(&eth, &format!(r#"{{"topics":["{}"]}}"#, B256::with_last_byte(3))), subscribe(&eth, "{}"));
         chain.memory(8_000);

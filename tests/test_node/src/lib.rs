@@ -452,6 +452,13 @@ impl TestNode {
         node
     }
 
+    /// The same, with the handlers on the bus. What it returns besides the node must outlive the queries.
+    pub fn serving(height: u64, resources: impl Into<TestResources>) -> (Self, (Supervisor, ChainHandle)) {
+        let node = Self::with_conformance_chain(height);
+        let served = node.serve(resources);
+        (node, served)
+    }
+
     /// Registers the handlers on the bus. The supervisor must outlive the queries.
     pub fn serve(&self, resources: impl Into<TestResources>) -> (Supervisor, ChainHandle) {
         let supervisor = Supervisor::new().unwrap();

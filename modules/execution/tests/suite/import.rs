@@ -200,8 +200,7 @@ fn after_set_head_the_blocks_can_be_imported_again() {
 
 #[tokio::test]
 async fn the_newest_refused_blocks_are_listed_once_each() {
-    let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(3, LIMITS);
     let next = &conformance_blocks()[3];
     let refused: Vec<Block> = (1..=12).map(|gas| with_header(next, |header| header.gas_used += gas)).collect();
 

@@ -14,8 +14,7 @@ const CLOSING: [Address; 2] =
 
 #[tokio::test]
 async fn a_block_whose_system_contracts_cannot_be_read_is_not_refused() {
-    let node = TestNode::with_conformance_chain(53);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(53, LIMITS);
     let next = || conformance_blocks().remove(53);
 
     for contract in OPENING.into_iter().chain(CLOSING) {

@@ -47,8 +47,7 @@ fn assert_recorded(case: &RecordedCase, outcome: Result<Value, Failure>) {
 
 #[tokio::test]
 async fn calls_equal_the_recorded_answers() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     for case in recorded_cases("eth_call/") {
         let outcome = node.ask(call(call_request(&case.params[0]))).await.or_failure();
         assert_recorded(&case, outcome.map(|output| Value::from(output.to_string())));
@@ -122,8 +121,7 @@ async fn an_attempt_answers_like_the_pool_or_gives_up() {
 
 #[tokio::test]
 async fn traces_of_steps_are_not_attempted() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     for options in ["{}", r#"{"tracer":"prestateTracer"}"#, r#"{"tracer":"{step(){},fault(){},result(){}}"}"#] {
         for case in recorded_cases("eth_call/") {
             let (tried, _) = attempt_and_pool_answers(&node, &trace(call_request(&case.params[0]), options)).await;
@@ -166,8 +164,7 @@ async fn long_calls_go_to_the_pool() {
 
 #[tokio::test]
 async fn estimates_equal_the_recorded_answers() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     for case in recorded_cases("eth_estimateGas/") {
         let outcome = node.ask(estimate(call_request(&case.params[0]))).await.or_failure();
         assert_recorded(&case, outcome.map(|gas| Value::from(format!("{gas:#x}"))));
@@ -176,8 +173,7 @@ async fn estimates_equal_the_recorded_answers() {
 
 #[tokio::test]
 async fn access_lists_equal_the_recorded_answers() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     for case in recorded_cases("eth_createAccessList/") {
         let request = call_request(&case.params[0]);
         let reply = node
@@ -199,8 +195,7 @@ async fn access_lists_equal_the_recorded_answers() {
 
 #[tokio::test]
 async fn the_fee_history_of_the_first_london_block_is_as_recorded() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
 
     let history =
         node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(27), percentiles: vec![95.0, 99.0] }).await;
@@ -216,8 +211,7 @@ async fn the_fee_history_of_the_first_london_block_is_as_recorded() {
 
 #[tokio::test]
 async fn fees_of_the_next_block_follow_the_head() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
 
     let fees = node.ask(GetNextBlockFees).await.unwrap();
     let tip = node.ask(SuggestTip).await.unwrap();
@@ -238,8 +232,7 @@ async fn the_suggested_tip_is_at_least_the_pools_minimum() {
 
 #[tokio::test]
 async fn a_fee_history_beyond_the_head_is_refused() {
-    let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(3, LIMITS);
 
     let refused = node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(9), percentiles: vec![] }).await;
 
@@ -248,8 +241,7 @@ async fn a_fee_history_beyond_the_head_is_refused() {
 
 #[tokio::test]
 async fn refused_percentiles_of_a_fee_history_have_the_text_of_clients() {
-    let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(3, LIMITS);
 
     let refused = node.ask(GetFeeHistory { block_count: 1, newest: BlockId::LATEST, percentiles: vec![50.0, 20.0] });
 
@@ -259,8 +251,7 @@ async fn refused_percentiles_of_a_fee_history_have_the_text_of_clients() {
 
 #[tokio::test]
 async fn an_overridden_time_selects_its_forks_rules() {
-    let node = TestNode::with_conformance_chain(36);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(36, LIMITS);
     // PUSH0 (Shanghai, time 390) ... return one zero word.
     let mut push0 = with_code(&hex!("5f5f5260205ff3"));
 
@@ -318,8 +309,7 @@ async fn a_call_stops_when_its_caller_is_gone() {
 
 #[tokio::test]
 async fn overrides_of_block_storage_and_precompiles_are_seen() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
 
     // NUMBER, TIMESTAMP, SLOAD(1) in three words.
     let mut probe = with_code(&hex!("435f52426020526001545f5460405260606000f3"));
@@ -346,8 +336,7 @@ async fn overrides_of_block_storage_and_precompiles_are_seen() {
 
 #[tokio::test]
 async fn contradictory_members_are_refused_with_the_usual_texts() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let price = Some(U256::from(1));
     let cases = [
         (
@@ -424,8 +413,7 @@ async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
 
 #[tokio::test]
 async fn blobs_without_a_price_are_free_in_calls_and_estimates() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let contract = address!("c200000000000000000000000000000000000000");
     // Returns BLOBBASEFEE.
     let code = Some(Bytes::from(hex!("4a5f5260205ff3")));

@@ -18,8 +18,7 @@ use tenon_test_node::{
 
 #[tokio::test]
 async fn every_block_is_executed_from_its_witness_which_has_nothing_superfluous() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     for number in 1..=54 {
         let block = canonical_block(&node.chain, number);
         let witness = node.ask(GetExecutionWitness { block: BlockId::number(number) }).await.unwrap().unwrap();
@@ -49,8 +48,7 @@ async fn every_block_is_executed_from_its_witness_which_has_nothing_superfluous(
 
 #[tokio::test]
 async fn roots_inside_a_block_lead_from_its_parent_to_its_end() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let (mut ends, mut recorded) = (0, 0);
     for number in 1..=54 {
         let block = canonical_block(&node.chain, number);
@@ -79,8 +77,7 @@ async fn roots_inside_a_block_lead_from_its_parent_to_its_end() {
 
 #[tokio::test]
 async fn blocks_that_are_unknown_or_first_have_no_witness_and_no_roots() {
-    let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(3, LIMITS);
     let genesis = canonical_block(&node.chain, 0).hash();
     let text = |failure: Failure| failure.message;
 

@@ -52,8 +52,7 @@ const STRUCT_LOGS: &str = "{logs: [], \
 /// EVM itself.
 #[tokio::test]
 async fn a_script_sees_what_the_struct_logger_records() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let mut steps = 0;
     for block in conformance_blocks() {
         let target = || TraceTarget::Block(BlockId::number(block.header.number));
@@ -93,8 +92,7 @@ const STORING: &[u8] = &hex!("60075f555f545060095f5500");
 
 #[tokio::test]
 async fn a_script_reads_the_state_of_its_step() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let script = "{seen: [], step: function(log, db) { \
         var slot = db.getState(log.contract.getAddress(), toWord('0x00')); \
         this.seen.push(log.op.toString() + ' ' + slot[31]); }, fault: function() {}, \
@@ -111,8 +109,7 @@ async fn a_script_reads_the_state_of_its_step() {
 
 #[tokio::test]
 async fn faults_and_refused_instructions_have_their_error_texts() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let script = "{seen: [], step: function(log) { if (log.getError() !== undefined) this.seen.push(['step', log.op.toString(), log.getCost(), log.getError()]); }, \
         fault: function(log) { this.seen.push(['fault', log.op.toString(), log.getError()]); }, \
         result: function(ctx) { return [this.seen, ctx.error]; }}";
@@ -134,8 +131,7 @@ async fn faults_and_refused_instructions_have_their_error_texts() {
 
 #[tokio::test]
 async fn a_failing_script_fails_only_its_transaction_and_not_the_later_ones() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let blocks = conformance_blocks();
     let block = blocks.iter().max_by_key(|block| block.transactions.len()).unwrap();
     let target = || TraceTarget::Block(BlockId::number(block.header.number));
@@ -159,8 +155,7 @@ async fn a_failing_script_fails_only_its_transaction_and_not_the_later_ones() {
 
 #[tokio::test]
 async fn a_script_gets_its_configuration_and_the_time_that_the_caller_names() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let configured = "{setup: function(c) { this.c = JSON.parse(c).a; }, fault: function() {}, result: function() { return this.c; }}";
     let options = json!({ "tracer": configured, "tracerConfig": { "a": [1] } });
     assert_eq!(trace_with(&node, call_of(STORING, 100_000), options).await.unwrap(), json!([1]));
@@ -202,8 +197,7 @@ async fn the_memory_of_a_script_is_charged_to_its_client_and_given_back() {
 /// EIP-7702: go-ethereum adds the refund of an authorization whose authority exists before the first instruction.
 #[tokio::test]
 async fn the_refund_counter_begins_with_that_of_authorizations() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let signed = conformance_blocks().into_iter().flat_map(|block| block.transactions).find_map(|transaction| {
         let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload else { return None };
         authorization_list.first().cloned()

@@ -46,8 +46,7 @@ fn code_of(outcome: Result<Vec<SimulatedBlock>, (i32, String)>) -> i32 {
 
 #[tokio::test]
 async fn simulated_blocks_see_the_changes_and_hashes_of_earlier_ones() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let slot = account(CONTRACT, |account| {
         account.code = Some(Bytes::copy_from_slice(&TAKE));
         account.state = Some(vec![(B256::ZERO, B256::with_last_byte(7))]);
@@ -68,8 +67,7 @@ async fn simulated_blocks_see_the_changes_and_hashes_of_earlier_ones() {
 
 #[tokio::test]
 async fn the_gas_of_a_call_is_shared_by_all_transactions() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { call_gas_cap: 50_000, ..LIMITS });
+    let (node, _served) = TestNode::serving(54, CallLimits { call_gas_cap: 50_000, ..LIMITS });
     let blocks = |count: usize| {
         let first = with_overrides(block(vec![transfer(1)]), vec![rich()]);
         [vec![first], vec![block(vec![transfer(1)]); count - 1]].concat()
@@ -85,8 +83,7 @@ async fn the_gas_of_a_call_is_shared_by_all_transactions() {
 
 #[tokio::test]
 async fn the_output_of_a_reverted_call_counts_towards_the_size_of_the_answer() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { trace_answer_bytes: 200_000, ..LIMITS });
+    let (node, _served) = TestNode::serving(54, CallLimits { trace_answer_bytes: 200_000, ..LIMITS });
     let reverting = |count: usize| {
         let calls = block(vec![CallRequest { gas: Some(100_000), ..to_contract() }; count]);
         vec![with_overrides(calls, vec![with_code(&REVERT_LARGE)])]
@@ -102,8 +99,7 @@ async fn the_output_of_a_reverted_call_counts_towards_the_size_of_the_answer() {
 
 #[tokio::test]
 async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let reverts = CallRequest { value: Some(U256::from(5)), ..to_contract() };
     let first = block(vec![transfer(3), reverts, transfer(4)]);
     let blocks = vec![with_overrides(first, vec![rich(), with_code(&LOG_AND_REVERT)])];
@@ -125,8 +121,7 @@ async fn transfers_are_logs_on_request_and_failed_calls_have_no_logs() {
 
 #[tokio::test]
 async fn with_validation_calls_must_obey_the_rules_of_transactions() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let node = &node;
     let validated = |call: CallRequest| {
         let overrides = BlockOverrides { base_fee_per_gas: Some(U256::from(15)), ..BlockOverrides::default() };
@@ -167,8 +162,7 @@ async fn a_simulation_ends_at_the_limits_of_time_answer_size_and_client_memory()
     let endless = || vec![with_overrides(block(vec![to_contract()]), vec![with_code(&LOOP)])];
     let limits = CallLimits { call_timeout: Duration::from_millis(50), ..LIMITS };
     let unbounded_gas = CallLimits { call_gas_cap: 0, ..limits };
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(unbounded_gas);
+    let (node, _served) = TestNode::serving(54, unbounded_gas);
     let wide = BlockOverrides { gas_limit: Some(u64::MAX / 2), ..BlockOverrides::default() };
     let forever = BlockToSimulate { overrides: wide, ..endless().remove(0) };
     assert_eq!(
@@ -176,8 +170,7 @@ async fn a_simulation_ends_at_the_limits_of_time_answer_size_and_client_memory()
         (-32000, "execution aborted (timeout = 50ms)".to_owned())
     );
 
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { trace_answer_bytes: 6_000, ..LIMITS });
+    let (node, _served) = TestNode::serving(54, CallLimits { trace_answer_bytes: 6_000, ..LIMITS });
     assert_eq!(simulate(&node, vec![block(vec![]); 2]).await.unwrap().len(), 2);
     assert_eq!(code_of(simulate(&node, vec![block(vec![]); 3]).await), -38026);
 
@@ -193,8 +186,7 @@ async fn a_simulation_ends_at_the_limits_of_time_answer_size_and_client_memory()
 
 #[tokio::test]
 async fn overrides_that_contradict_one_another_are_refused() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let node = &node;
     let refused = |overrides| {
         let blocks = vec![with_overrides(block(vec![]), overrides)];
@@ -214,8 +206,7 @@ async fn overrides_that_contradict_one_another_are_refused() {
 
 #[tokio::test]
 async fn blobs_without_a_price_are_free_unless_calls_are_validated() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     // Returns BLOBBASEFEE.
     let price_of_blobs = hex!("4a5f5260205ff3");
     // A versioned hash begins with 1.

@@ -34,8 +34,7 @@ fn target(case: &str, first: &Value) -> TraceTarget {
 
 #[tokio::test]
 async fn traces_equal_the_recorded_answers() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     for case in recorded_cases("debug_trace") {
         let outcome = trace(&node, target(&case.name, &case.params[0]), &options(&case.params)).await;
         match outcome {
@@ -71,8 +70,7 @@ fn assert_same(place: &str, computed: &Value, recorded: &Value) {
 
 #[tokio::test]
 async fn every_block_can_be_traced_by_every_tracer() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let tracers = [
         r#"{"tracer":"callTracer","tracerConfig":{"withLog":true}}"#,
         r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true}}"#,
@@ -104,8 +102,7 @@ async fn every_block_can_be_traced_by_every_tracer() {
 
 #[tokio::test]
 async fn a_call_can_be_traced_on_a_past_state_and_between_transactions() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let block = &conformance_blocks()[1];
     let sender = tenon_chain::recover_sender(&block.transactions[0]).unwrap();
     for (transaction_index, expected) in [(None, "after"), (Some(0), "before"), (Some(5), "between")] {
@@ -126,8 +123,7 @@ async fn a_call_can_be_traced_on_a_past_state_and_between_transactions() {
 
 #[tokio::test]
 async fn a_block_given_as_bytes_traces_like_the_same_block_of_the_chain() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let block = &conformance_blocks()[44];
     let bytes = tenon_chain::encode_block(block).into();
 
@@ -139,8 +135,7 @@ async fn a_block_given_as_bytes_traces_like_the_same_block_of_the_chain() {
 
 #[tokio::test]
 async fn a_trace_that_records_too_much_is_refused_and_a_limit_helps() {
-    let node = TestNode::with_conformance_chain(3);
-    let _served = node.serve(CallLimits { trace_steps: 50, ..LIMITS });
+    let (node, _served) = TestNode::serving(3, CallLimits { trace_steps: 50, ..LIMITS });
     let hash = conformance_blocks()[1].transactions[0].hash;
 
     let refused = trace(&node, TraceTarget::Transaction(hash), "{}").await.unwrap_err();
@@ -209,8 +204,7 @@ async fn a_running_trace_that_cannot_grow_within_its_clients_share_is_refused() 
 
 #[tokio::test]
 async fn the_deepest_call_tree_can_be_traced() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(CallLimits { call_gas_cap: 0, ..LIMITS });
+    let (node, _served) = TestNode::serving(54, CallLimits { call_gas_cap: 0, ..LIMITS });
     // Calls itself with all gas until the depth limit of 1024 ends it.
     const RECURSION: &[u8] = &hex!("5f5f5f5f5f305af1");
 
@@ -238,8 +232,7 @@ async fn calls_with_large_inputs_cannot_fill_the_memory() {
 
 #[tokio::test]
 async fn an_endless_trace_ends_at_its_callers_timeout() {
-    let node = TestNode::with_conformance_chain(1);
-    let _served = node.serve(CallLimits { call_gas_cap: 0, ..LIMITS });
+    let (node, _served) = TestNode::serving(1, CallLimits { call_gas_cap: 0, ..LIMITS });
 
     let stopped =
         trace(&node, looping_call(u64::MAX), r#"{"tracer":"callTracer","timeout":"50ms"}"#).await.unwrap_err();
@@ -249,8 +242,7 @@ async fn an_endless_trace_ends_at_its_callers_timeout() {
 
 #[tokio::test]
 async fn untraceable_requests_have_an_error() {
-    let node = TestNode::with_conformance_chain(2);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(2, LIMITS);
     let cases = [
         (TraceTarget::Block(BlockId::number(0)), "{}", "genesis is not traceable"),
         (TraceTarget::Block(BlockId::number(9)), "{}", "block #9 not found"),
@@ -267,8 +259,7 @@ async fn untraceable_requests_have_an_error() {
 
 #[tokio::test]
 async fn a_failed_call_has_go_ethereums_error_text() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let cases: [(&[u8], &str); 6] = [
         (&hex!("1f"), "invalid opcode: opcode 0x1f not defined"),
         (&hex!("fe"), "invalid opcode: INVALID"),
@@ -286,8 +277,7 @@ async fn a_failed_call_has_go_ethereums_error_text() {
 
 #[tokio::test]
 async fn an_error_text_is_attached_to_the_call_that_failed() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     // Creates a contract that destroys itself in its first code, then one whose first code adds on an empty stack.
     // PUSH2 30ff, PUSH0, MSTORE, CREATE(0, 30, 2), POP, MSTORE8(0, 1), CREATE(0, 0, 1), STOP.
     const TWO_CREATIONS: &[u8] = &hex!("6130ff5f526002601e5ff05060015f5360015f5ff000");
@@ -302,8 +292,7 @@ async fn an_error_text_is_attached_to_the_call_that_failed() {
 
 #[tokio::test]
 async fn a_contract_that_sends_itself_its_balance_when_it_destroys_itself_is_named() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     // SELFDESTRUCT to its own ADDRESS.
     let mut target = call_of(&hex!("30ff"), 100_000);
     let TraceTarget::Call { state_overrides, .. } = &mut target else { unreachable!() };
@@ -319,8 +308,7 @@ async fn a_contract_that_sends_itself_its_balance_when_it_destroys_itself_is_nam
 
 #[tokio::test]
 async fn a_failed_destruction_is_not_listed() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
 
     // Gas for all but the instruction itself.
     let result = trace(&node, call_of(&hex!("30ff"), 21_100), r#"{"tracer":"callTracer"}"#).await.unwrap();
@@ -330,8 +318,7 @@ async fn a_failed_destruction_is_not_listed() {
 
 #[tokio::test]
 async fn accounts_that_did_not_exist_are_not_in_the_prestate() {
-    let node = TestNode::with_conformance_chain(54);
-    let _served = node.serve(LIMITS);
+    let (node, _served) = TestNode::serving(54, LIMITS);
     let receiver = address!("00000000000000000000000000000000c0de0002");
     let sender = address!("00000000000000000000000000000000c0de0003");
     let rich = AccountOverride { balance: Some(U256::from(1000)), ..AccountOverride::default() };

@@ -84,9 +84,11 @@ fn open(folder: &Path, mode: Mode) -> Arc<Store> {
     Store::open(folder, options).unwrap()
 }
 
-/// A store with the first blocks of a branch, whose caches have been used.
-fn filled(branches: &Branches) -> (TempDir, Arc<Store>) {
-    filled_in(branches, Mode::Archive)
+/// Random branches, and a store with the first blocks of one, whose caches have been used.
+fn filled() -> (Branches, TempDir, Arc<Store>) {
+    let branches = Branches::random();
+    let (folder, store) = filled_in(&branches, Mode::Archive);
+    (branches, folder, store)
 }
 
 fn filled_in(branches: &Branches, mode: Mode) -> (TempDir, Arc<Store>) {
@@ -201,8 +203,7 @@ fn fail_to_reload(
 
 #[test]
 fn a_reload_that_fails_is_repeated_before_the_next_write_also_by_another_writer() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let writer = store.take_writer().unwrap();
     fail_to_reload(&writer, |store| store.unwind_to(BlockNumber(FORK as u64)), |_| {});
 
@@ -226,8 +227,7 @@ fn a_reload_that_fails_is_repeated_before_the_next_write_also_by_another_writer(
 
 #[test]
 fn a_reader_that_waits_in_an_interrupted_replacement_goes_on_even_if_the_disk_cannot_be_read() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let writer = store.take_writer().unwrap();
     let mut readers = Vec::new();
 
@@ -249,8 +249,7 @@ fn a_reader_that_waits_in_an_interrupted_replacement_goes_on_even_if_the_disk_ca
 
 #[test]
 fn a_panic_of_a_direct_write_reaches_the_caller_and_the_next_write_succeeds() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let writer = store.take_writer().unwrap();
     *store.shared.database.ordered_panic.lock() = Some(OrderedPanic { batches: 0, is_after_batch: true });
 
@@ -265,8 +264,7 @@ fn a_panic_of_a_direct_write_reaches_the_caller_and_the_next_write_succeeds() {
 
 #[tokio::test]
 async fn a_writer_that_panics_twice_in_a_row_counts_as_broken_until_it_changes_the_chain() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let supervisor = Supervisor::new().unwrap();
     let writer = spawn_writer(&supervisor, &store).unwrap();
 
@@ -284,8 +282,7 @@ async fn a_writer_that_panics_twice_in_a_row_counts_as_broken_until_it_changes_t
 
 #[tokio::test]
 async fn changes_are_made_in_their_order_and_before_the_stop() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let supervisor = Supervisor::new().unwrap();
     let writer = spawn_writer(&supervisor, &store).unwrap();
     let (reply, answers) = mpsc::sync_channel(8);
@@ -308,8 +305,7 @@ async fn changes_are_made_in_their_order_and_before_the_stop() {
 
 #[tokio::test]
 async fn a_full_mailbox_refuses_a_change_at_once() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let supervisor = Supervisor::new().unwrap();
     let writer = spawn_writer(&supervisor, &store).unwrap();
     let refused = {
@@ -335,8 +331,7 @@ async fn a_full_mailbox_refuses_a_change_at_once() {
 
 #[tokio::test]
 async fn a_stopped_writer_refuses_changes_and_the_store_gives_out_another() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let supervisor = Supervisor::new().unwrap();
     let writer = spawn_writer(&supervisor, &store).unwrap();
     assert_eq!(store.take_writer().unwrap_err(), StoreError::WriterTaken);
@@ -350,8 +345,7 @@ async fn a_stopped_writer_refuses_changes_and_the_store_gives_out_another() {
 
 #[tokio::test]
 async fn a_writer_that_has_failed_for_good_names_the_cause() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (branches, _folder, store) = filled();
     let supervisor = Supervisor::new().unwrap();
     let restart = RestartPolicy { ceiling: 0, ..RestartPolicy::default() };
     let writer = spawn_with(&supervisor, &store, ActorOptions { restart, ..ActorOptions::default() }).unwrap();
@@ -371,8 +365,7 @@ async fn a_writer_that_has_failed_for_good_names_the_cause() {
 
 #[tokio::test]
 async fn one_writer_exists_at_a_time() {
-    let branches = Branches::random();
-    let (_folder, store) = filled(&branches);
+    let (_, _folder, store) = filled();
     let supervisor = Supervisor::new().unwrap();
     let first = store.take_writer().unwrap();
 

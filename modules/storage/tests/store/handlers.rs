@@ -53,6 +53,13 @@ fn chain() -> Maker {
     maker
 }
 
+/// [`chain`], which answers on a bus.
+fn answering_chain() -> (Maker, Bus) {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    (maker, bus)
+}
+
 pub(crate) async fn ask<R: Request>(bus: &Bus, request: R) -> Result<R::Reply, BusError> {
     bus.call(request, &CallContext::new()).await
 }
@@ -201,8 +208,7 @@ async fn parts_of_a_block_are_those_of_the_whole_block_without_reading_it() {
 
 #[tokio::test]
 async fn a_transaction_and_its_receipt_are_proved_the_same_way_each_time() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (maker, bus) = answering_chain();
     let block = &maker.commits[2].block;
     for transaction in block.transactions.iter().chain(&block.transactions) {
         let proof = ask(&bus, GetTransactionProof { hash: transaction.hash }).await.unwrap().unwrap();
@@ -219,8 +225,7 @@ async fn a_transaction_and_its_receipt_are_proved_the_same_way_each_time() {
 
 #[tokio::test]
 async fn raw_encodings_match_their_hashes() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (maker, bus) = answering_chain();
     let commit = &maker.commits[2];
     let transaction = &commit.block.transactions[1];
     let keccak = |bytes: &[u8]| alloy_primitives::keccak256(bytes);
@@ -241,8 +246,7 @@ async fn raw_encodings_match_their_hashes() {
 
 #[tokio::test]
 async fn state_is_read_after_the_named_block() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (_maker, bus) = answering_chain();
     let account = |block| GetAccount { address: address(1), block };
 
     let before = ask(&bus, account(BlockId::number(1))).await.unwrap();
@@ -314,8 +318,7 @@ async fn an_unavailable_state_is_reported_with_its_root() {
 
 #[tokio::test]
 async fn proofs_are_those_of_the_trie_and_bounded() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (_maker, bus) = answering_chain();
     let proof = |count: u64| GetProof {
         address: address(1),
         slots: (1..=count).map(word).collect(),
@@ -381,8 +384,7 @@ async fn changes_since_a_block_cross_a_reorganisation() {
 
 #[tokio::test]
 async fn a_past_state_is_dumped_in_pages() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (maker, bus) = answering_chain();
     let dump = async |block: u64| {
         let (mut accounts, mut from) = (Vec::new(), Some(alloy_primitives::Address::ZERO));
         while let Some(first) = from {
@@ -409,8 +411,7 @@ async fn a_past_state_is_dumped_in_pages() {
 
 #[tokio::test]
 async fn a_range_of_accounts_follows_the_order_of_the_state_trie() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (_maker, bus) = answering_chain();
     let range = async |block: u64, start: Vec<u8>, limit: u64, parts: bool| {
         let (block, start) = (BlockId::number(block), start.into());
         let request = GetAccountRange { block, start, limit, with_code: parts, with_storage: parts };
@@ -448,8 +449,7 @@ async fn a_range_of_accounts_follows_the_order_of_the_state_trie() {
 
 #[tokio::test]
 async fn modified_accounts_are_those_that_differ_in_the_newer_state() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (_maker, bus) = answering_chain();
     let modified = async |from: u64, to: u64| {
         ask(&bus, GetModifiedAccounts { from: BlockNumber(from), to: BlockNumber(to) }).await
     };
@@ -501,8 +501,7 @@ async fn a_refusal_names_the_exceeded_limit() {
 
 #[tokio::test]
 async fn preimages_are_found_among_accounts_and_slots() {
-    let maker = chain();
-    let bus = bus(&maker.store);
+    let (_maker, bus) = answering_chain();
     let preimage = async |hash| ask(&bus, GetPreimage { hash }).await.unwrap();
 
     let account = preimage(alloy_primitives::keccak256(address(9))).await.unwrap();
