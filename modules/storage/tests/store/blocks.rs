@@ -205,10 +205,7 @@ fn statistics_name_every_column_and_the_heights() {
 #[test]
 fn every_durability_setting_keeps_committed_blocks() {
     let mut random = Random::new();
-    let mut maker = Maker::new();
-    for _ in 0..5 {
-        maker.add_random(&mut random);
-    }
+    let maker = Maker::random(&mut random, 5);
     let period = std::time::Duration::from_secs(3_600);
     for durability in [Durability::EveryBlock, Durability::Interval { blocks: 2, period }, Durability::OnFlush] {
         let folder = tempfile::tempdir().unwrap();

@@ -36,12 +36,7 @@ const CHAIN_SEED: u64 = 11;
 pub(crate) const CHAIN_LENGTH: u64 = 60;
 
 pub(crate) fn chain() -> Maker {
-    let mut random = Random::seeded(CHAIN_SEED);
-    let mut maker = Maker::new();
-    for _ in 0..CHAIN_LENGTH {
-        maker.add_random(&mut random);
-    }
-    maker
+    Maker::random(&mut Random::seeded(CHAIN_SEED), CHAIN_LENGTH)
 }
 
 /// Checks that the store is at one of the chain's blocks, whole, and can continue to its end.

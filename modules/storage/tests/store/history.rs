@@ -14,11 +14,7 @@ use tenon_storage::Mode;
 #[test]
 fn an_archive_answers_every_height_as_the_model_does() {
     let mut random = Random::new();
-    let mut maker = Maker::new();
-
-    for _ in 0..60 {
-        maker.add_random(&mut random);
-    }
+    let maker = Maker::random(&mut random, 60);
 
     for number in 0..=60 {
         assert_state(&maker.store, number, &maker.states);
@@ -81,10 +77,7 @@ fn pruned_mode_answers_its_window_and_reports_older_heights() {
 #[test]
 fn a_pruned_database_keeps_only_the_records_of_its_window() {
     let mut random = Random::new();
-    let mut maker = Maker::new();
-    for _ in 0..40 {
-        maker.add_random(&mut random);
-    }
+    let maker = Maker::random(&mut random, 40);
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), Mode::Pruned(5));
     fill(&store, &maker.commits);

@@ -189,6 +189,15 @@ impl Maker {
         maker
     }
 
+    /// A chain with this many random blocks above the genesis block.
+    pub(crate) fn random(random: &mut Random, blocks: u64) -> Self {
+        let mut maker = Self::new();
+        for _ in 0..blocks {
+            maker.add_random(random);
+        }
+        maker
+    }
+
     /// Adds a block with these changes, and one transaction for each list of logs.
     pub(crate) fn add(&mut self, accounts: Vec<AccountChange>, logs: &[Vec<Log>]) -> &BlockCommit {
         let commit = self.prepare(accounts, logs);

@@ -133,8 +133,7 @@ fn the_tries_of_checkpoints_stay_and_those_of_other_old_blocks_go() {
 
 #[test]
 fn checkpoints_get_the_same_nodes_from_the_cache_and_from_the_database() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 90);
+    let maker = random_chain(&mut Random::new(), 90);
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     for (index, folder) in folders.iter().enumerate() {
         let open = || thinning_with_cache(folder.path(), Mode::Archive, index.min(1) << 20);
@@ -179,8 +178,7 @@ fn the_window_is_short_while_the_head_is_old() {
 
 #[test]
 fn the_chain_goes_back_far_below_the_window_and_on_from_there() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 90);
+    let maker = random_chain(&mut Random::new(), 90);
     for target in [0, 1, 15, 16, 17, 31, 40, 63, 70, 83] {
         let (_folder, store) = filled(&maker.commits);
 
@@ -354,8 +352,7 @@ fn proofs_of_old_blocks_are_computed_from_another_checkpoint_if_the_nearest_lack
 
 #[test]
 fn thinning_an_older_archive_can_be_stopped_and_keeps_its_proofs() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 90);
+    let maker = random_chain(&mut Random::new(), 90);
     let folder = tempfile::tempdir().unwrap();
     // As a release of format 1 would have left it: nothing is thinned.
     let store = Store::open(folder.path(), StoreOptions { trie_window: 1_000, ..options(Mode::Archive) }).unwrap();
@@ -387,8 +384,7 @@ fn thinning_an_older_archive_can_be_stopped_and_keeps_its_proofs() {
 
 #[test]
 fn a_thinned_archive_that_is_pruned_drops_its_checkpoints_and_can_be_one_again() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 90);
+    let maker = random_chain(&mut Random::new(), 90);
     let (folder, store) = filled(&maker.commits[..=50]);
     drop(store);
 
@@ -657,8 +653,7 @@ fn a_checkpoint_keeps_the_nodes_of_a_storage_that_a_later_block_wiped_and_filled
 
 #[test]
 fn blocks_are_committed_by_themselves_until_there_is_a_checkpoint_to_go_back_from() {
-    let mut random = Random::new();
-    let maker = random_chain(&mut random, 60);
+    let maker = random_chain(&mut Random::new(), 60);
     let commits: Vec<_> = maker.commits.iter().cloned().map(Arc::new).collect();
     let folder = tempfile::tempdir().unwrap();
     let store = thinning(folder.path(), Mode::Pruned(10));

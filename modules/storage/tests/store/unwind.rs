@@ -21,10 +21,7 @@ fn dump_of_chain(path: &Path) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> {
 #[test]
 fn unwinding_equals_a_fresh_build() {
     let mut random = Random::new();
-    let mut maker = Maker::new();
-    for _ in 0..40 {
-        maker.add_random(&mut random);
-    }
+    let maker = Maker::random(&mut random, 40);
     for target in [0, 1, 17, 39] {
         let (unwound, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let store = open(unwound.path(), Mode::Archive);
@@ -52,10 +49,7 @@ fn unwinding_equals_a_fresh_build() {
 #[test]
 fn a_chain_that_was_unwound_and_committed_again_is_the_same_to_the_byte() {
     let mut random = Random::new();
-    let mut maker = Maker::new();
-    for _ in 0..30 {
-        maker.add_random(&mut random);
-    }
+    let maker = Maker::random(&mut random, 30);
     let (again, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let store = open(again.path(), Mode::Archive);
     fill(&store, &maker.commits);
@@ -75,10 +69,7 @@ fn a_chain_that_was_unwound_and_committed_again_is_the_same_to_the_byte() {
 #[test]
 fn another_branch_replaces_the_old_one() {
     let mut random = Random::new();
-    let mut maker = Maker::new();
-    for _ in 0..10 {
-        maker.add_random(&mut random);
-    }
+    let mut maker = Maker::random(&mut random, 10);
     let (old, old_states) = (maker.commits.clone(), maker.states.clone());
 
     maker.unwind(6);
