@@ -35,28 +35,22 @@ enum State {
 }
 
 /// An operation on a module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Operation {
     Enable,
     Disable,
     Replace,
     Unload,
     Load,
+    #[strum(serialize = "kill -9")]
     Kill,
     Crash,
 }
 
 impl Operation {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Enable => "enable",
-            Self::Disable => "disable",
-            Self::Replace => "replace",
-            Self::Unload => "unload",
-            Self::Load => "load",
-            Self::Kill => "kill -9",
-            Self::Crash => "crash",
-        }
+    pub(crate) fn name(self) -> &'static str {
+        self.into()
     }
 }
 

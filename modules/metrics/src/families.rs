@@ -1,7 +1,8 @@
 //! The list of all metrics, from which the documentation page is generated.
 
 /// The type of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Kind {
     /// Only grows while the node runs. Its name in the text ends in `_total`.
     Counter,
@@ -15,13 +16,8 @@ pub enum Kind {
 
 impl Kind {
     /// The name in the documentation.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-            Self::Info => "info",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 
     /// The suffix that the text adds to the name.
