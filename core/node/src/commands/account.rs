@@ -88,9 +88,7 @@ fn is_wanted(row: &SettingInfo) -> bool {
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let Some((command, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon account: no command given; `tenon account --help` lists them".into()));
-    };
+    let (command, matches) = super::subcommand("account", matches)?;
     let resolved = command_line::settings(Layers::new("account"), matches)?;
     let account = || matches.get_one::<Address>("account").copied().unwrap_or_default();
     let path = || matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();

@@ -61,13 +61,7 @@ pub(crate) fn definition() -> Command {
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let Some((name, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage(
-            "tenon db: no command given; \
-        `tenon db --help` lists them"
-                .into(),
-        ));
-    };
+    let (name, matches) = super::subcommand("db", matches)?;
     let resolved = command_line::settings(Layers::new("db"), matches)?;
     logging::start(&resolved.settings.log)?;
     match name {

@@ -48,9 +48,7 @@ pub(crate) fn definition() -> Command {
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let Some((command, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon genesis: no command given; `tenon genesis --help` lists them".into()));
-    };
+    let (command, matches) = super::subcommand("genesis", matches)?;
     let name = matches.get_one::<String>("name").cloned().unwrap_or_default();
     let subject = Subject::read(&name)?;
     let is_json = matches.get_flag("json");

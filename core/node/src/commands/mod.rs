@@ -30,8 +30,16 @@ pub(crate) mod verify_headers;
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 
+use clap::ArgMatches;
+
 use crate::exit::Stop;
 use crate::terminal_text::without_control_characters;
+
+/// The command of a group such as `tenon db`. The command line requires one.
+fn subcommand<'a>(group: &str, matches: &'a ArgMatches) -> Result<(&'a str, &'a ArgMatches), Stop> {
+    let none = || Stop::Usage(format!("tenon {group}: no command given; `tenon {group} --help` lists them"));
+    matches.subcommand().ok_or_else(none)
+}
 
 /// Writes to standard output, to a terminal without control characters. A closed reader (`tenon … | head`) is not an
 /// error.

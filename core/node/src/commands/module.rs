@@ -151,9 +151,7 @@ fn object(text: &str) -> Result<Map<String, Value>, String> {
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let Some((command, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon module: no command given; `tenon module --help` lists them".into()));
-    };
+    let (command, matches) = super::subcommand("module", matches)?;
     // These two need no node.
     match command {
         "check" => return module_check::execute(matches),

@@ -69,9 +69,7 @@ fn place(help: &'static str) -> Arg {
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let Some((name, matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon snapshot: no command given; `tenon snapshot --help` lists them".into()));
-    };
+    let (name, matches) = super::subcommand("snapshot", matches)?;
     let resolved = command_line::settings(Layers::new("snapshot"), matches)?;
     let settings = &resolved.settings;
     logging::start(&settings.log)?;
