@@ -3,81 +3,62 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use alloy_primitives::{Address, I256, U256, address};
+use alloy_dyn_abi::{DynSolType, DynSolValue};
+use alloy_primitives::{Address, address};
 
-use super::abi::{bytes, selector, shown, shown_bytes, shown_hex, word};
+use super::abi::{selector, shown, shown_hex};
 
 /// The address that Hardhat's and Foundry's console library calls: `console.log` in ASCII.
 pub(super) const ADDRESS: Address = address!("000000000000000000636F6e736F6c652e6c6f67");
 
-/// The type of an argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Number,
-    Signed,
-    Text,
-    Flag,
-    Account,
-    Data,
-    /// A fixed number of bytes.
-    Fixed(usize),
-}
-
-/// The types that every combination of up to four arguments may have. Old releases of the library hashed `uint`.
-const COMBINED: [(&str, Kind); 4] =
-    [("uint256", Kind::Number), ("string", Kind::Text), ("bool", Kind::Flag), ("address", Kind::Account)];
+/// The types that every combination of up to four arguments may have.
+const COMBINED: [&str; 4] = ["uint256", "string", "bool", "address"];
 /// Maximum number of arguments of such a combination.
 const MAX_ARGUMENTS: usize = 4;
 
-static SIGNATURES: LazyLock<HashMap<[u8; 4], Vec<Kind>>> = LazyLock::new(signatures);
+/// The types of the arguments of each function of the library.
+static SIGNATURES: LazyLock<HashMap<[u8; 4], DynSolType>> = LazyLock::new(signatures);
 
-fn signatures() -> HashMap<[u8; 4], Vec<Kind>> {
+fn signatures() -> HashMap<[u8; 4], DynSolType> {
     let mut known = HashMap::new();
-    let mut lists: Vec<Vec<(&str, Kind)>> = vec![Vec::new()];
+    let mut add = |types: &str| {
+        let Ok(arguments) = format!("({types})").parse::<DynSolType>() else { return };
+        // Old releases of the library hashed `uint`.
+        known.insert(selector(&format!("log({})", types.replace("uint256", "uint"))), arguments.clone());
+        known.insert(selector(&format!("log({types})")), arguments);
+    };
+    let mut lists = vec![Vec::new()];
     for _ in 0..=MAX_ARGUMENTS {
-        let mut longer = Vec::new();
-        for list in lists {
-            let names: Vec<_> = list.iter().map(|(name, _)| *name).collect();
-            let kinds: Vec<_> = list.iter().map(|(_, kind)| *kind).collect();
-            let signature = format!("log({})", names.join(","));
-            known.insert(selector(&signature.replace("uint256", "uint")), kinds.clone());
-            known.insert(selector(&signature), kinds);
-            longer.extend(COMBINED.map(|argument| [list.clone(), vec![argument]].concat()));
-        }
-        lists = longer;
+        lists.iter().for_each(|list: &Vec<&str>| add(&list.join(",")));
+        lists = lists.iter().flat_map(|list| COMBINED.map(|next| [&list[..], &[next]].concat())).collect();
     }
-    let single = [("int256", Kind::Signed), ("int", Kind::Signed), ("bytes", Kind::Data)];
-    for (name, kind) in single {
-        known.insert(selector(&format!("log({name})")), vec![kind]);
-    }
-    known.insert(selector("log(string,int256)"), vec![Kind::Text, Kind::Signed]);
-    for length in 1..=32 {
-        known.insert(selector(&format!("log(bytes{length})")), vec![Kind::Fixed(length)]);
-    }
+    ["int256", "int", "bytes", "string,int256"].into_iter().for_each(&mut add);
+    (1..=32).for_each(|length| add(&format!("bytes{length}")));
     known
 }
 
 /// The line logged by a call of the library; `None` if it is not such a call.
 pub(super) fn decode(input: &[u8]) -> Option<String> {
     let (called, arguments) = input.split_first_chunk::<4>()?;
-    let kinds = SIGNATURES.get(called)?;
-    let values: Vec<String> =
-        kinds.iter().enumerate().map(|(index, kind)| value(*kind, arguments, index)).collect::<Option<_>>()?;
-    let is_format = kinds.first() == Some(&Kind::Text) && values.len() > 1;
-    Some(shown(&if is_format { formatted(&values) } else { values.join(" ") }))
+    let values = SIGNATURES.get(called)?.abi_decode_params(arguments).ok()?;
+    let values = values.as_fixed_seq()?;
+    let texts: Vec<String> = values.iter().map(text).collect();
+    let is_format = values.len() > 1 && values[0].as_str().is_some();
+    Some(shown(&if is_format { formatted(&texts) } else { texts.join(" ") }))
 }
 
-fn value(kind: Kind, arguments: &[u8], index: usize) -> Option<String> {
-    let word = word(arguments, index)?;
-    Some(match kind {
-        Kind::Number => U256::from_be_slice(word).to_string(),
-        Kind::Signed => I256::from_be_bytes(*word).to_string(),
-        Kind::Text => shown_bytes(bytes(arguments, index)?),
-        Kind::Flag => (U256::from_be_slice(word) != U256::ZERO).to_string(),
-        Kind::Account => Address::from_slice(&word[12..]).to_string(),
-        Kind::Data => shown_hex(bytes(arguments, index)?),
-        Kind::Fixed(length) => shown_hex(word.get(..length)?),
-    })
+fn text(value: &DynSolValue) -> String {
+    match value {
+        DynSolValue::Uint(number, _) => number.to_string(),
+        DynSolValue::Int(number, _) => number.to_string(),
+        DynSolValue::String(text) => shown(text),
+        DynSolValue::Bool(flag) => flag.to_string(),
+        DynSolValue::Address(account) => account.to_string(),
+        DynSolValue::Bytes(data) => shown_hex(data),
+        DynSolValue::FixedBytes(word, length) => shown_hex(word.get(..*length).unwrap_or_default()),
+        // No function of the library has other types.
+        _ => String::new(),
+    }
 }
 
 /// The first value with the others inserted at its `%s`, `%d`, `%i` and `%o`; the rest are appended.
@@ -108,6 +89,8 @@ fn formatted(values: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::U256;
+
     use super::*;
 
     fn number(number: u64) -> Vec<u8> {
