@@ -21,7 +21,7 @@ use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure, Router};
 
 /// Every method here answers on its first poll, so no runtime is measured.
-fn call(router: &Router, method: &str, params: &str, caller: &Caller) -> usize {
+fn call_method(router: &Router, method: &str, params: &str, caller: &Caller) -> usize {
     let mut future = std::pin::pin!(router.call_method(method, Some(params), caller));
     match future.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop())) {
         std::task::Poll::Ready(Ok(json)) => json.as_ref().len(),
@@ -47,24 +47,24 @@ fn hops(criterion: &mut Criterion) {
         bencher.iter(|| black_box(test.bus.try_read(GetClientVersion, &context)));
     });
     criterion.bench_function("hop without parameters or bus", |bencher| {
-        bencher.iter(|| call(&router, black_box("net_listening"), "[]", &local));
+        bencher.iter(|| call_method(&router, black_box("net_listening"), "[]", &local));
     });
     criterion.bench_function("hop with a parameter", |bencher| {
-        bencher.iter(|| call(&router, black_box("web3_sha3"), address, &local));
+        bencher.iter(|| call_method(&router, black_box("web3_sha3"), address, &local));
     });
     criterion.bench_function("hop with a bus read", |bencher| {
-        bencher.iter(|| call(&router, black_box("net_version"), "[]", &local));
+        bencher.iter(|| call_method(&router, black_box("net_version"), "[]", &local));
     });
     criterion.bench_function("hop with a bus read, namespaces listed", |bencher| {
-        bencher.iter(|| call(&router, black_box("net_version"), "[]", &listed));
+        bencher.iter(|| call_method(&router, black_box("net_version"), "[]", &listed));
     });
     // As in a node with the module `metrics`.
     router.time_calls(true);
     criterion.bench_function("hop without parameters or bus, timed", |bencher| {
-        bencher.iter(|| call(&router, black_box("net_listening"), "[]", &local));
+        bencher.iter(|| call_method(&router, black_box("net_listening"), "[]", &local));
     });
     criterion.bench_function("hop with a bus read, timed", |bencher| {
-        bencher.iter(|| call(&router, black_box("net_version"), "[]", &local));
+        bencher.iter(|| call_method(&router, black_box("net_version"), "[]", &local));
     });
 }
 

@@ -17,7 +17,7 @@ fn host_with_alias(name: &str, namespace: &str) -> TestModules {
     test
 }
 
-async fn call(router: &Router, method: &str) -> Result<String, Failure> {
+async fn call_method(router: &Router, method: &str) -> Result<String, Failure> {
     router.call_method(method, None, &Caller::local()).await.map(text)
 }
 
@@ -26,9 +26,9 @@ async fn a_namespace_and_its_alias_share_one_state() {
     let test = host_with_alias("abacus", "counter");
     let router = test.modules.router();
 
-    assert_eq!(call(&router, "counter_next").await.unwrap(), "1");
-    assert_eq!(call(&router, "abacus_next").await.unwrap(), "2");
-    let unknown = call(&router, "abacus_previous").await.unwrap_err();
+    assert_eq!(call_method(&router, "counter_next").await.unwrap(), "1");
+    assert_eq!(call_method(&router, "abacus_next").await.unwrap(), "2");
+    let unknown = call_method(&router, "abacus_previous").await.unwrap_err();
     assert_eq!(unknown.message, "the method abacus_previous does not exist/is not available");
     let namespaces = router.namespaces();
     assert_eq!(namespaces.len(), 1);
@@ -40,8 +40,8 @@ async fn a_method_that_the_plugin_defines_under_the_alias_answers_there() {
     let test = host_with_alias("abacus", "counter");
     let router = test.modules.router();
 
-    assert_eq!(call(&router, "counter_settings").await.unwrap(), r#""{}""#);
-    assert_eq!(call(&router, "abacus_settings").await.unwrap(), r#""by another name""#);
+    assert_eq!(call_method(&router, "counter_settings").await.unwrap(), r#""{}""#);
+    assert_eq!(call_method(&router, "abacus_settings").await.unwrap(), r#""by another name""#);
 }
 
 #[tokio::test]
@@ -77,11 +77,11 @@ async fn an_alias_is_removed_with_its_namespace_and_never_hides_another() {
     test.modules.load(&rust_plugin("tenon-test-misbehaving"), "").unwrap();
     let router = test.modules.router();
 
-    assert_eq!(call(&router, "counter_next").await.unwrap(), "1");
-    assert!(call(&router, "counter_echo").await.is_err());
+    assert_eq!(call_method(&router, "counter_next").await.unwrap(), "1");
+    assert!(call_method(&router, "counter_echo").await.is_err());
 
     let test = host_with_alias("abacus", "counter");
     let name = test.modules.list()[0].name.clone();
     test.modules.change(&name, ModuleChange::Unload, true).await.unwrap();
-    assert!(call(&test.modules.router(), "abacus_next").await.is_err());
+    assert!(call_method(&test.modules.router(), "abacus_next").await.is_err());
 }

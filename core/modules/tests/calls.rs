@@ -15,7 +15,7 @@ use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryLimits, MemoryUse, Or
 use tenon_host::{Caller, Exposure, Router};
 use tenon_sdk::{Failure, FailureCode};
 
-async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
+async fn call_method(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
     router.call_method(method, Some(params), &Caller::local()).await.map(text)
 }
 
@@ -34,11 +34,11 @@ async fn unknown_and_unexposed_methods_look_alike() {
     let unexposed = router.call_method("bad_echo", Some("[\"x\"]"), &outsider).await.unwrap_err();
     let exposed = router.call_method("bad_namespaces", None, &insider).await.map(text);
 
-    assert_eq!(call(&router, "bad_missing", "[]").await, Err(unknown("bad_missing")));
-    assert_eq!(call(&router, "other_echo", "[]").await, Err(unknown("other_echo")));
+    assert_eq!(call_method(&router, "bad_missing", "[]").await, Err(unknown("bad_missing")));
+    assert_eq!(call_method(&router, "other_echo", "[]").await, Err(unknown("other_echo")));
     assert_eq!(unexposed, unknown("bad_echo"));
     assert_eq!(exposed.as_deref(), Ok(r#"["bad"]"#));
-    assert_eq!(call(&router, "bad_namespaces", "").await.as_deref(), Ok("null"));
+    assert_eq!(call_method(&router, "bad_namespaces", "").await.as_deref(), Ok("null"));
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn parameters_are_refused_in_the_reference_words() {
         ("[7]", "invalid argument 0: json: cannot unmarshal number into Go value of type string"),
         ("{}", "non-array args"),
     ] {
-        assert_eq!(call(&router, "bad_echo", params).await, Err(Failure::invalid_params(words)), "{params}");
+        assert_eq!(call_method(&router, "bad_echo", params).await, Err(Failure::invalid_params(words)), "{params}");
     }
 }
 
@@ -63,14 +63,14 @@ async fn panics_cost_their_caller_one_error() {
     let crashed = Err(Failure::crashed(FailureCode::CRASHED));
 
     for _ in 0..3 {
-        assert_eq!(call(&router, "bad_panic", "[]").await, crashed);
-        assert_eq!(call(&router, "bad_panicLater", "[]").await, crashed);
+        assert_eq!(call_method(&router, "bad_panic", "[]").await, crashed);
+        assert_eq!(call_method(&router, "bad_panicLater", "[]").await, crashed);
     }
     let caller = Caller::local();
     let never = router.call_method("bad_panicInDrop", None, &caller);
     assert!(poll_immediate(never).await.is_none(), "it is dropped while it waits");
 
-    assert_eq!(call(&router, "bad_echo", "[\"still here\"]").await.as_deref(), Ok("\"still here\""));
+    assert_eq!(call_method(&router, "bad_echo", "[\"still here\"]").await.as_deref(), Ok("\"still here\""));
 }
 
 #[tokio::test]
@@ -80,11 +80,11 @@ async fn dropping_a_call_cancels_it_inside_the_plugin() {
     let caller = Caller::local();
     let mut never = Box::pin(router.call_method("bad_never", None, &caller));
     assert!(never.as_mut().now_or_never().is_none());
-    assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("0"));
+    assert_eq!(call_method(&router, "bad_dropped", "[]").await.as_deref(), Ok("0"));
 
     drop(never);
 
-    assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("1"));
+    assert_eq!(call_method(&router, "bad_dropped", "[]").await.as_deref(), Ok("1"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,8 +98,8 @@ async fn a_call_ends_at_its_deadline() {
 
     assert_eq!(knows.as_deref(), Ok("true"));
     assert_eq!(answer.unwrap_err(), Failure::limit("request timed out"));
-    assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("1"));
-    assert_eq!(call(&router, "bad_timeLeft", "[]").await.as_deref(), Ok("false"));
+    assert_eq!(call_method(&router, "bad_dropped", "[]").await.as_deref(), Ok("1"));
+    assert_eq!(call_method(&router, "bad_timeLeft", "[]").await.as_deref(), Ok("false"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn a_call_that_waits_is_woken_on_another_thread() {
     let calls: Vec<_> = (0..64)
         .map(|number| {
             let router = test.modules.router();
-            runtime.spawn(async move { call(&router, "bad_sleep", &format!("[{}]", number % 7)).await })
+            runtime.spawn(async move { call_method(&router, "bad_sleep", &format!("[{}]", number % 7)).await })
         })
         .collect();
 
@@ -140,8 +140,8 @@ async fn the_bus_answers_only_requests_with_a_granted_capability() {
     test.answer_version();
     let router = test.modules.router();
 
-    let granted = call(&router, "bad_version", "[]").await;
-    let greedy = call(&router, "bad_greedy", "[]").await;
+    let granted = call_method(&router, "bad_version", "[]").await;
+    let greedy = call_method(&router, "bad_greedy", "[]").await;
 
     assert_eq!(granted.as_deref(), Ok("\"Tenon/test\""));
     let words = "plugin tenon_test_misbehaving was not granted Administer, which SetHead needs";
@@ -154,10 +154,10 @@ async fn a_context_that_outlives_its_call_does_no_harm() {
     test.answer_version();
     let router = test.modules.router();
 
-    assert_eq!(call(&router, "bad_keep", "[]").await.as_deref(), Ok("true"));
+    assert_eq!(call_method(&router, "bad_keep", "[]").await.as_deref(), Ok("true"));
 
     // A call with the kept context is one on the plugin's own behalf: it has no deadline and no caller.
-    assert_eq!(call(&router, "bad_useKept", "[]").await.as_deref(), Ok("\"Tenon/test\""));
+    assert_eq!(call_method(&router, "bad_useKept", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 }
 
 #[tokio::test]
@@ -174,15 +174,15 @@ async fn slow_calls_wait_for_their_turn_and_the_queue_is_bounded() {
     let mut waiting = Box::pin(router.call_method("bad_slow", None, &caller));
     assert!(waiting.as_mut().now_or_never().is_none());
 
-    let refused = call(&router, "bad_slow", "[]").await.unwrap_err();
-    let fast = call(&router, "bad_dropped", "[]").await;
+    let refused = call_method(&router, "bad_slow", "[]").await.unwrap_err();
+    let fast = call_method(&router, "bad_dropped", "[]").await;
     drop(running);
     let turn = waiting.await.map(text);
 
     assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
     assert_eq!(fast.as_deref(), Ok("0"), "fast calls do not wait");
     assert_eq!(turn.as_deref(), Ok("true"));
-    assert_eq!(call(&router, "bad_slow", "[]").await.as_deref(), Ok("true"));
+    assert_eq!(call_method(&router, "bad_slow", "[]").await.as_deref(), Ok("true"));
 }
 
 #[tokio::test]
@@ -201,11 +201,11 @@ async fn answers_that_break_the_rules_become_errors() {
         ("broken_length", "the plugin gave no result"),
         ("broken_bus", "plugin plugin_in_c has no schema hash and so cannot use the bus"),
     ] {
-        assert_eq!(call(&router, method, "[]").await, Err(Failure::server(words)), "{method}");
+        assert_eq!(call_method(&router, method, "[]").await, Err(Failure::server(words)), "{method}");
     }
     let opened = router.subscribe("broken", "nothing", None, &Caller::local()).await;
     assert_eq!(opened.unwrap_err().message, "the plugin boundary returned a future without a poll function");
-    let unwritable = call(&misbehaving.modules.router(), "bad_unwritable", "[]").await.unwrap_err();
+    let unwritable = call_method(&misbehaving.modules.router(), "bad_unwritable", "[]").await.unwrap_err();
     assert!(unwritable.message.starts_with("json: "), "{unwritable}");
 }
 

@@ -14,7 +14,7 @@ use std::{
 
 use support::{
     TestModules,
-    processes::{call, in_processes, serves_again},
+    processes::{call_method, in_processes, serves_again},
     rust_plugin,
 };
 use tenon_api::{
@@ -51,12 +51,12 @@ fn host_within(
 }
 
 async fn names(router: &Router, method: &str) -> Vec<String> {
-    let names = call(router, method, "[]").await.expect("it answers");
+    let names = call_method(router, method, "[]").await.expect("it answers");
     serde_json::from_str(&names).expect("a list of names")
 }
 
 async fn attempt(router: &Router, name: &str) -> Result<String, tenon_sdk::Failure> {
-    call(router, "intruder_try", &serde_json::to_string(&[name]).expect("a text")).await
+    call_method(router, "intruder_try", &serde_json::to_string(&[name]).expect("a text")).await
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn frames_of_its_own_making_end_its_process_or_are_refused_like_all_others
     };
     test.bus.handle_read(set).expect("no other handler");
 
-    assert_eq!(call(&router, "intruder_forge", "[]").await.as_deref(), Ok("true"));
+    assert_eq!(call_method(&router, "intruder_forge", "[]").await.as_deref(), Ok("true"));
     let endings = names(&router, "intruder_endings").await;
     assert!(endings.len() >= 10);
     for name in endings {
@@ -146,7 +146,7 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
     test.bus.handle_read(config).expect("no other handler");
     let router = test.modules.router();
 
-    let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[2000]").await });
+    let mut deaf = tokio::spawn(async move { call_method(&router, "intruder_deafen", "[2000]").await });
     let (mut max, mut counted) = (0, 0);
     let asked = loop {
         let held = test.modules.held_for_processes();
@@ -180,7 +180,7 @@ async fn unread_answers_of_a_plugin_stay_within_its_share_of_the_budget() {
     test.bus.handle_read(config).expect("no other handler");
     let router = test.modules.router();
 
-    let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[500]").await });
+    let mut deaf = tokio::spawn(async move { call_method(&router, "intruder_deafen", "[500]").await });
     let mut max = 0;
     loop {
         max = max.max(memory.usage().held[MemoryUse::PluginFrames as usize]);
@@ -205,7 +205,7 @@ async fn a_process_with_too_many_waiting_answers_is_ended_with_the_reason() {
     test.bus.handle_read(config).expect("no other handler");
     let router = test.modules.router();
 
-    let failure = call(&router, "intruder_deafen", "[2000]").await.unwrap_err().message;
+    let failure = call_method(&router, "intruder_deafen", "[2000]").await.unwrap_err().message;
 
     let reason = "it did not read the answers to its requests: more than 2 MiB were waiting";
     assert_eq!(failure, format!("plugin intruder: its process has ended: {reason}"));

@@ -10,7 +10,7 @@ use futures_util::{FutureExt, future::join_all};
 use rustix::process::{Pid, getpriority_process};
 use support::{
     TestModules, c_library,
-    processes::{call, host, hostile, in_processes, misbehaving, plan, serves_again},
+    processes::{call_method, host, hostile, in_processes, misbehaving, plan, serves_again},
     rust_plugin, text,
 };
 use support::{library_of, plugin_of, process_of};
@@ -50,8 +50,8 @@ async fn a_plugin_gives_the_same_results_in_a_process() {
         ("bad_keep", "[]"),
         ("bad_useKept", "[]"),
     ] {
-        let expected = call(&inside_router, method, params).await;
-        assert_eq!(call(&apart_router, method, params).await, expected, "{method}");
+        let expected = call_method(&inside_router, method, params).await;
+        assert_eq!(call_method(&apart_router, method, params).await, expected, "{method}");
     }
     let listed = Caller::new(Exposure::of(["bad"]), CallContext::with_timeout(Duration::from_secs(9)));
     assert_eq!(apart_router.call_method("bad_namespaces", None, &listed).await.map(text).as_deref(), Ok(r#"["bad"]"#));
@@ -136,7 +136,7 @@ async fn many_calls_share_the_socket() {
                 1 => ("bad_echo", format!("[\"{number}\"]"), format!("\"{number}\"")),
                 _ => ("bad_version", "[]".to_owned(), "\"Tenon/test\"".to_owned()),
             };
-            (call(&router, params.0, &params.1).await, params.2)
+            (call_method(&router, params.0, &params.1).await, params.2)
         }
     });
 
@@ -151,7 +151,7 @@ async fn large_parameters_and_results_pass_whole() {
     let router = misbehaving(&test);
     let large = "x".repeat(5 * 1024 * 1024);
 
-    let answer = call(&router, "bad_echo", &format!("[\"{large}\"]")).await;
+    let answer = call_method(&router, "bad_echo", &format!("[\"{large}\"]")).await;
 
     assert_eq!(answer, Ok(format!("\"{large}\"")));
 }
@@ -185,7 +185,7 @@ async fn subscriptions_follow_events_and_end() {
         assert_eq!(progress.next().await.unwrap().map(text), Ok(current.to_string()));
     }
     drop((flood, progress));
-    while call(&router, "bad_dropped", "[]").await.as_deref() != Ok("1") {
+    while call_method(&router, "bad_dropped", "[]").await.as_deref() != Ok("1") {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -197,11 +197,11 @@ async fn dropping_a_call_cancels_it_in_the_child() {
     let caller = Caller::local();
     let mut never = Box::pin(router.call_method("bad_never", None, &caller));
     assert!(never.as_mut().now_or_never().is_none());
-    assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("0"));
+    assert_eq!(call_method(&router, "bad_dropped", "[]").await.as_deref(), Ok("0"));
 
     drop(never);
 
-    while call(&router, "bad_dropped", "[]").await.as_deref() != Ok("1") {
+    while call_method(&router, "bad_dropped", "[]").await.as_deref() != Ok("1") {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -213,10 +213,10 @@ async fn a_call_that_is_never_answered_ends_at_the_longest_time() {
     });
     let router = misbehaving(&test);
 
-    let answer = call(&router, "bad_never", "[]").await;
+    let answer = call_method(&router, "bad_never", "[]").await;
 
     assert_eq!(answer, Err(Failure::limit("request timed out")));
-    assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
+    assert_eq!(call_method(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
 }
 
 /// The error that the caller gets for each way in which the process dies. Meanwhile all other calls are served, by the
@@ -230,7 +230,7 @@ async fn a_process_that_dies_costs_its_callers_one_error_and_comes_back() {
         let router = router.clone();
         async move {
             loop {
-                assert_eq!(call(&router, "hello_greet", "[]").await.as_deref(), Ok("\"hello world\""));
+                assert_eq!(call_method(&router, "hello_greet", "[]").await.as_deref(), Ok("\"hello world\""));
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }
@@ -246,7 +246,7 @@ async fn a_process_that_dies_costs_its_callers_one_error_and_comes_back() {
         ("hostile_kind", "it sent a message of the unknown kind 0x7f"),
         ("hostile_twice", "it answered request 999999, which was never sent or is already answered"),
     ] {
-        let failure = call(&router, method, "[]").await.unwrap_err();
+        let failure = call_method(&router, method, "[]").await.unwrap_err();
         let expected = format!("plugin bad: its process has ended: {reason}");
         assert_eq!((failure.code, failure.message), (FailureCode::SERVER, expected), "{method}");
         assert_eq!(serves_again(&router, "hostile_true").await, "true");
@@ -264,7 +264,7 @@ async fn a_call_that_keeps_its_process_is_ended_whether_it_computes_or_waits() {
     let router = hostile(&test);
 
     for method in ["hostile_loop", "hostile_block"] {
-        let failure = call(&router, method, "[]").await.unwrap_err().message;
+        let failure = call_method(&router, method, "[]").await.unwrap_err().message;
         let reason = format!("{method} used more than 300ms of processor time");
         assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"));
         assert_eq!(serves_again(&router, "hostile_true").await, "true");
@@ -277,10 +277,10 @@ async fn results_that_are_not_json_become_errors() {
     let router = hostile(&test);
 
     for method in ["hostile_garbage", "hostile_notUtf8"] {
-        let failure = call(&router, method, "[]").await.unwrap_err();
+        let failure = call_method(&router, method, "[]").await.unwrap_err();
         assert_eq!(failure, Failure::server("the plugin gave a result that is not JSON"), "{method}");
     }
-    assert_eq!(call(&router, "hostile_true", "[]").await.as_deref(), Ok("true"));
+    assert_eq!(call_method(&router, "hostile_true", "[]").await.as_deref(), Ok("true"));
 }
 
 #[tokio::test]
@@ -297,7 +297,7 @@ async fn the_sandbox_refuses_files_network_threads_and_programs() {
         ("hostile_killNode", &["1"]),
         ("hostile_descriptors", &["0"]),
     ] {
-        let answer = call(&router, method, "[]").await.unwrap();
+        let answer = call_method(&router, method, "[]").await.unwrap();
         assert!(refused.contains(&answer.as_str()), "{method}: {answer}");
     }
 }
@@ -307,9 +307,9 @@ async fn a_flood_of_log_lines_delays_no_call() {
     let test = host();
     let router = hostile(&test);
 
-    assert_eq!(call(&router, "hostile_flood", "[]").await.as_deref(), Ok("true"));
-    assert_eq!(call(&router, "hostile_print", "[]").await.as_deref(), Ok("true"));
-    assert_eq!(call(&router, "hostile_true", "[]").await.as_deref(), Ok("true"));
+    assert_eq!(call_method(&router, "hostile_flood", "[]").await.as_deref(), Ok("true"));
+    assert_eq!(call_method(&router, "hostile_print", "[]").await.as_deref(), Ok("true"));
+    assert_eq!(call_method(&router, "hostile_true", "[]").await.as_deref(), Ok("true"));
 }
 
 #[tokio::test]
@@ -318,13 +318,13 @@ async fn a_plugin_that_keeps_dying_fails_for_good() {
     let router = hostile(&test);
 
     for _ in 0..2 {
-        assert!(call(&router, "hostile_crash", "[]").await.is_err());
+        assert!(call_method(&router, "hostile_crash", "[]").await.is_err());
         serves_again(&router, "hostile_true").await;
     }
-    let last = call(&router, "hostile_crash", "[]").await.unwrap_err();
+    let last = call_method(&router, "hostile_crash", "[]").await.unwrap_err();
     let words = "plugin bad has failed: its process ended again after 2 restarts: signal 11, invalid access to memory";
     loop {
-        let failure = call(&router, "hostile_true", "[]").await.unwrap_err();
+        let failure = call_method(&router, "hostile_true", "[]").await.unwrap_err();
         if failure.message == words {
             break;
         }

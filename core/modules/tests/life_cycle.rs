@@ -56,7 +56,7 @@ fn build(folder: &Path, crate_name: &str, number: usize) -> PathBuf {
     path
 }
 
-async fn call(test: &TestModules, method: &str, params: Option<&str>) -> Result<String, tenon_sdk::Failure> {
+async fn call_method(test: &TestModules, method: &str, params: Option<&str>) -> Result<String, tenon_sdk::Failure> {
     test.modules.router().call_method(method, params, &Caller::local()).await.map(text)
 }
 
@@ -86,7 +86,7 @@ async fn disabling_refuses_new_calls_lets_running_ones_finish_and_closes_subscri
     while test.modules.info(name).unwrap().state == ModuleState::Enabled {
         tokio::task::yield_now().await;
     }
-    let refused = call(&test, "bad_dropped", None).await.unwrap_err();
+    let refused = call_method(&test, "bad_dropped", None).await.unwrap_err();
     let report = operation.await.unwrap().unwrap();
 
     assert_eq!(refused.code, FailureCode::METHOD_NOT_FOUND);
@@ -103,7 +103,7 @@ async fn disabling_refuses_new_calls_lets_running_ones_finish_and_closes_subscri
     assert!(report.drain_micros >= 500_000 && report.old.is_some() && report.new.is_none(), "{report:?}");
 
     test.modules.change(name, ModuleChange::Enable, true).await.unwrap();
-    assert_eq!(call(&test, "bad_echo", Some("[\"again\"]")).await.as_deref(), Ok("\"again\""));
+    assert_eq!(call_method(&test, "bad_echo", Some("[\"again\"]")).await.as_deref(), Ok("\"again\""));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -270,7 +270,7 @@ async fn a_replacement_that_fails_changes_nothing() {
     let test = TestModules::new();
     let counter = build(test.folder.path(), "tenon-test-counter", 0);
     test.modules.change("counter", load(&counter), true).await.unwrap();
-    call(&test, "counter_next", None).await.unwrap();
+    call_method(&test, "counter_next", None).await.unwrap();
     let before = test.modules.info("counter").unwrap();
     let settings = Some("{\"please\":\"refuse\"}".to_owned());
 
@@ -286,7 +286,7 @@ async fn a_replacement_that_fails_changes_nothing() {
     assert!(other.contains("serves counter, but the new library serves hello"), "{other}");
     assert!(matches!(missing, Err(ModuleError::Host(HostError::File { .. }))));
     assert_eq!(test.modules.info("counter").unwrap(), before);
-    assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("2"), "calls are not held for ever");
+    assert_eq!(call_method(&test, "counter_next", None).await.as_deref(), Ok("2"), "calls are not held for ever");
 }
 
 #[tokio::test]
@@ -476,7 +476,7 @@ async fn copies_and_links_of_a_loaded_library_are_refused() {
         );
         assert_eq!(test.modules.list(), before);
     }
-    assert_eq!(call(&test, "hello_greet", None).await.as_deref(), Ok("\"hello world\""));
+    assert_eq!(call_method(&test, "hello_greet", None).await.as_deref(), Ok("\"hello world\""));
 }
 
 #[tokio::test]
@@ -492,7 +492,7 @@ async fn the_loaded_library_is_the_checked_one_even_if_its_path_changes() {
     test.modules.change("counter", ModuleChange::Enable, true).await.unwrap();
 
     assert_eq!(library_of(&test.modules.info("counter").unwrap()).content_hash.clone(), hash);
-    assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("1"));
+    assert_eq!(call_method(&test, "counter_next", None).await.as_deref(), Ok("1"));
     let error = test.modules.change("counter", REPLACE, true).await.unwrap_err().to_string();
     assert!(error.contains("it is a text file"), "{error}");
 }
@@ -510,13 +510,13 @@ async fn copies_that_are_mapped_stay_until_the_next_start_removes_them() {
     let cache = test.folder.path().join("cache");
     let copies = || fs::read_dir(&cache).unwrap().count();
     assert_eq!(copies(), 4);
-    assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("1"));
+    assert_eq!(call_method(&test, "counter_next", None).await.as_deref(), Ok("1"));
     // This process has not mapped anything of the previous one.
     let plan = PluginPlan::new("counter", &builds[0]);
     let next = TestModules::over(test.folder);
     next.modules.start(&[plan]).unwrap();
     assert_eq!(copies(), 1);
-    assert_eq!(call(&next, "counter_next", None).await.as_deref(), Ok("1"));
+    assert_eq!(call_method(&next, "counter_next", None).await.as_deref(), Ok("1"));
 }
 
 #[tokio::test]
@@ -617,7 +617,7 @@ async fn one_that_fails_at_start_is_noted_and_only_a_required_one_stops_the_star
         .await
         .unwrap();
     test.modules.change("counter", ModuleChange::Enable, true).await.unwrap();
-    assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("1"));
+    assert_eq!(call_method(&test, "counter_next", None).await.as_deref(), Ok("1"));
 }
 
 #[tokio::test]
@@ -628,14 +628,14 @@ async fn settings_that_changed_are_applied_and_others_left_alone() {
     let bad = plan("bad", "tenon-test-misbehaving");
     test.modules.start(&[counter.clone(), hello.clone()]).unwrap();
     test.modules.change("hello", ModuleChange::Disable, true).await.unwrap();
-    call(&test, "counter_next", None).await.unwrap();
+    call_method(&test, "counter_next", None).await.unwrap();
 
     let nothing = test.modules.apply(vec![counter.clone(), hello.clone()], None).await;
     let changed = PluginPlan { settings: "{\"new\":1}".to_owned(), ..counter };
     let outcomes = test.modules.apply(vec![changed, hello.clone(), bad.clone()], None).await;
     assert_eq!((nothing.len(), outcomes.len()), (0, 2));
-    assert_eq!(call(&test, "counter_settings", None).await.as_deref(), Ok("\"{\\\"new\\\":1}\""));
-    assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("2"), "the state went along");
+    assert_eq!(call_method(&test, "counter_settings", None).await.as_deref(), Ok("\"{\\\"new\\\":1}\""));
+    assert_eq!(call_method(&test, "counter_next", None).await.as_deref(), Ok("2"), "the state went along");
     assert_eq!(test.modules.info("hello").unwrap().state, ModuleState::Disabled, "the choice stays");
     assert_eq!(test.modules.info("bad").unwrap().state, ModuleState::Enabled);
 
@@ -655,7 +655,7 @@ async fn operations_work_over_the_bus_and_grants_are_per_plugin() {
     let plan =
         PluginPlan { capabilities: Some(Vec::new()), ..PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving")) };
     test.modules.start(std::slice::from_ref(&plan)).unwrap();
-    let denied = call(&test, "bad_version", None).await.unwrap_err().message;
+    let denied = call_method(&test, "bad_version", None).await.unwrap_err().message;
     test.modules.apply(vec![PluginPlan { capabilities: None, ..plan }], None).await;
 
     let list = test.bus.call(ListModules, &context).await.unwrap();
@@ -666,7 +666,7 @@ async fn operations_work_over_the_bus_and_grants_are_per_plugin() {
     drop(tokio::spawn(async move { leaving.call(request, &CallContext::new()).await }));
 
     assert!(denied.contains("was not granted ReadNode, which GetClientVersion needs"), "{denied}");
-    assert_eq!(call(&test, "bad_version", None).await.as_deref(), Ok("\"Tenon/test\""));
+    assert_eq!(call_method(&test, "bad_version", None).await.as_deref(), Ok("\"Tenon/test\""));
     assert_eq!(list, [info]);
     let operations = [ModuleOperation::Replace, ModuleOperation::Unload];
     for operation in operations {

@@ -13,7 +13,7 @@ use std::{
 
 use support::{
     TestModules,
-    processes::{call, hostile, in_processes, plan, serves_again},
+    processes::{call_method, hostile, in_processes, plan, serves_again},
     rust_plugin,
 };
 use support::{plugin_of, process_of};
@@ -89,7 +89,7 @@ async fn module_info_and_the_log_report_each_end_of_a_process() {
         ("hostile_twice", "it answered request 999999, which was never sent or is already answered"),
     ];
     for (count, (method, reason)) in (1..).zip(cases) {
-        let failure = call(&router, method, "[]").await.unwrap_err().message;
+        let failure = call_method(&router, method, "[]").await.unwrap_err().message;
         serves_again(&router, "hostile_true").await;
 
         assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"), "{method}");
@@ -113,7 +113,7 @@ async fn a_silent_process_is_ended_and_its_caller_gets_an_error() {
 
     // SIGSTOP stops the whole process, so its own watchdog does not run either.
     let stopped = std::process::Command::new("kill").args(["-STOP", &process.to_string()]).status().unwrap();
-    let failure = call(&router, "hostile_true", "[]").await.unwrap_err().message;
+    let failure = call_method(&router, "hostile_true", "[]").await.unwrap_err().message;
 
     assert!(stopped.success());
     let reason = "it did not respond for 1.08s";
@@ -132,12 +132,12 @@ async fn panics_and_malformed_answers_are_counted_in_and_out_of_process() {
         let caller = Caller::local();
 
         for method in ["bad_panic", "bad_panicLater"] {
-            assert_eq!(call(&router, method, "[]").await.unwrap_err(), Failure::crashed(FailureCode::CRASHED));
+            assert_eq!(call_method(&router, method, "[]").await.unwrap_err(), Failure::crashed(FailureCode::CRASHED));
         }
         let mut stream = router.subscribe("bad", "panic", None, &caller).await.unwrap();
         assert_eq!(stream.next().await.unwrap().unwrap_err(), Failure::crashed(FailureCode::CRASHED));
-        assert!(call(&router, "bad_greedy", "[]").await.is_err());
-        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
+        assert!(call_method(&router, "bad_greedy", "[]").await.is_err());
+        assert_eq!(call_method(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
 
         let ModuleFaults { failed_calls, panics, restarts, .. } = faults(&test);
         assert_eq!((failed_calls, panics, restarts), (3, 3, 0), "{isolation:?}: an error that is an answer is none");
@@ -153,11 +153,11 @@ async fn a_panic_in_the_node_fails_the_call_but_is_not_counted_for_the_plugin() 
         test.modules.start(&[limited(isolation, PluginLimits::default())]).unwrap();
         let (router, before) = (test.modules.router(), test.bus.panics(&[GetClientVersion::TOPIC]));
 
-        let failure = call(&router, "bad_version", "[]").await.unwrap_err();
+        let failure = call_method(&router, "bad_version", "[]").await.unwrap_err();
         assert_eq!(failure, Failure::crashed(FailureCode::CALLEE_CRASHED));
         assert_eq!(failure.for_client(), Failure::server("method handler crashed"));
-        assert_eq!(call(&router, "bad_panic", "[]").await.unwrap_err(), Failure::crashed(FailureCode::CRASHED));
-        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
+        assert_eq!(call_method(&router, "bad_panic", "[]").await.unwrap_err(), Failure::crashed(FailureCode::CRASHED));
+        assert_eq!(call_method(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
 
         assert_eq!(test.bus.panics(&[GetClientVersion::TOPIC]) - before, 1, "{isolation:?}");
         let ModuleFaults { failed_calls, panics, .. } = faults(&test);
@@ -179,7 +179,7 @@ async fn calls_that_are_never_answered_end_in_time_are_counted_and_named_in_the_
         assert_eq!((failure.code.0, failure.message.as_str()), (-32005, "request timed out"), "{isolation:?}");
         assert_eq!((faults(&test).failed_calls, faults(&test).panics), (1, 0));
         assert!(log.holds("calls were not answered in time plugin=\"bad\" method=\"bad_never\" count=1"));
-        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
+        assert_eq!(call_method(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
     }
 }
 
@@ -192,7 +192,7 @@ async fn log_lines_over_the_limit_are_dropped_and_counted_in_and_out_of_process(
         test.modules.start(&[limited(isolation, limits)]).unwrap();
         let router = test.modules.router();
 
-        assert_eq!(call(&router, "bad_log", "[500]").await.as_deref(), Ok("500"));
+        assert_eq!(call_method(&router, "bad_log", "[500]").await.as_deref(), Ok("500"));
 
         // A burst of twenty lines is written, and a few more that the rate allows meanwhile. Lines of a process arrive
         // after the answer.
@@ -211,12 +211,12 @@ async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() 
         test.modules.start(&[limited(isolation, limits)]).unwrap();
         let router = test.modules.router();
         let running = [router.clone(), router.clone()]
-            .map(|router| tokio::spawn(async move { call(&router, "bad_sleep", "[60000]").await }));
+            .map(|router| tokio::spawn(async move { call_method(&router, "bad_sleep", "[60000]").await }));
         while plugin_of(&test.modules.info("bad").unwrap()).running_calls < 2 {
             tokio::task::yield_now().await;
         }
 
-        let refused = call(&router, "bad_echo", "[\"x\"]").await.unwrap_err();
+        let refused = call_method(&router, "bad_echo", "[\"x\"]").await.unwrap_err();
 
         assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
         let words = "plugin bad has the maximum number of calls (2); try again later";
@@ -227,7 +227,7 @@ async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() 
             call.abort();
             let _ = call.await;
         }
-        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
+        assert_eq!(call_method(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
     }
 }
 
@@ -243,7 +243,7 @@ async fn bounds_of_one_plugin_hold_in_its_process_and_are_named_where_they_do_no
 
     let test = start(Isolation::Process, time);
     assert_eq!(plugin_of(&test.modules.info("bad").unwrap()).limits.call_millis, Some(100));
-    let looped = call(&test.modules.router(), "bad_loop", "[]").await.unwrap_err().message;
+    let looped = call_method(&test.modules.router(), "bad_loop", "[]").await.unwrap_err().message;
     assert!(looped.ends_with("bad_loop used more than 100ms of processor time"), "{looped}");
 
     let test = start(Isolation::Process, memory);
@@ -251,7 +251,7 @@ async fn bounds_of_one_plugin_hold_in_its_process_and_are_named_where_they_do_no
     assert_eq!((shown.memory, shown.restarts), (Some(64 << 20), Some(1)));
     for _ in 0..2 {
         serves_again(&router, "bad_dropped").await;
-        let filled = call(&router, "bad_fill", "[128]").await.unwrap_err().message;
+        let filled = call_method(&router, "bad_fill", "[128]").await.unwrap_err().message;
         assert!(filled.contains("its process has ended: signal 6, aborted"), "{filled}");
     }
     while test.modules.info("bad").unwrap().state != ModuleState::Failed {
@@ -274,7 +274,7 @@ async fn state_is_handed_over_from_one_process_to_the_next() {
     test.modules.start(std::slice::from_ref(&plan)).unwrap();
     let router = test.modules.router();
     for number in 1..=3 {
-        assert_eq!(call(&router, "counter_next", "[]").await, Ok(number.to_string()));
+        assert_eq!(call_method(&router, "counter_next", "[]").await, Ok(number.to_string()));
     }
     let before = process_of(&test, "counter");
 
@@ -283,7 +283,7 @@ async fn state_is_handed_over_from_one_process_to_the_next() {
         .await
         .unwrap();
 
-    assert_eq!(call(&router, "counter_next", "[]").await.as_deref(), Ok("4"));
+    assert_eq!(call_method(&router, "counter_next", "[]").await.as_deref(), Ok("4"));
     let info = test.modules.info("counter").unwrap();
     assert!(plugin_of(&info).process.is_some() && plugin_of(&info).process != before);
     assert_eq!(info.faults, ModuleFaults::default(), "a process that was replaced did not end by itself");

@@ -14,7 +14,7 @@ use std::{
 use sha2::{Digest as _, Sha256};
 use support::{
     TestModules, libraries,
-    processes::{call, in_processes},
+    processes::{call_method, in_processes},
     rust_plugin,
 };
 use support::{library_of, plugin_of};
@@ -98,7 +98,7 @@ async fn a_foreign_plugin_is_granted_nothing_and_runs_in_a_process_whatever_its_
     assert_eq!(permissions_of(&modules[1]).0, Trust::BuiltIn);
     assert_eq!(library_of(&modules[1]).isolation, Isolation::InProcess);
     assert_eq!(plugin_of(&modules[1]).granted, library_of(&modules[1]).wanted);
-    let refused = call(&test.modules.router(), "bad_version", "[]").await.unwrap_err().message;
+    let refused = call_method(&test.modules.router(), "bad_version", "[]").await.unwrap_err().message;
     assert!(refused.ends_with("was not granted ReadNode, which GetClientVersion needs"), "{refused}");
 }
 
@@ -113,12 +113,12 @@ async fn grants_come_from_the_operator_by_name_and_no_further_than_the_plugin_as
 
     let configured = test.modules.start(&[named]).unwrap().remove(0);
     assert_eq!(permissions_of(&configured), (Trust::Foreign, Isolation::Process, vec!["ReadNode"]));
-    assert_eq!(call(&test.modules.router(), "bad_version", "[]").await.as_deref(), Ok("\"Tenon/test\""));
+    assert_eq!(call_method(&test.modules.router(), "bad_version", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 
     let none = ModuleTerms { grant: Some(Vec::new()), is_vouched_for: false };
     let change = ModuleChange::Replace { path: None, settings: None, terms: none };
     test.modules.change("mine", change, true).await.unwrap();
-    assert!(call(&test.modules.router(), "bad_version", "[]").await.is_err());
+    assert!(call_method(&test.modules.router(), "bad_version", "[]").await.is_err());
     test.modules.change("mine", ModuleChange::Unload, true).await.unwrap();
 
     let granted = ModuleTerms { grant: Some(vec![Capability::ReadNode]), is_vouched_for: false };
@@ -127,7 +127,7 @@ async fn grants_come_from_the_operator_by_name_and_no_further_than_the_plugin_as
         permissions_of(&test.modules.info("again").unwrap()),
         (Trust::Foreign, Isolation::Process, vec!["ReadNode"])
     );
-    assert_eq!(call(&test.modules.router(), "bad_version", "[]").await.as_deref(), Ok("\"Tenon/test\""));
+    assert_eq!(call_method(&test.modules.router(), "bad_version", "[]").await.as_deref(), Ok("\"Tenon/test\""));
 }
 
 #[tokio::test]

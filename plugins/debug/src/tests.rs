@@ -7,7 +7,7 @@ use tenon_sdk::testing::FakeHost;
 
 use super::*;
 
-fn call(host: &FakeHost, method: &str, params: &str) -> Result<Value, Failure> {
+fn call_method(host: &FakeHost, method: &str, params: &str) -> Result<Value, Failure> {
     let answer = host.call_method(&table(), &Arc::new(Debug), method, params)?;
     Ok(serde_json::from_str(&answer).expect("JSON"))
 }
@@ -66,7 +66,7 @@ fn raw_getters_return_data_or_name_the_missing_object() {
     ];
 
     for (method, params, expected) in cases {
-        assert_eq!(call(&raw_host(), method, params), expected, "{method} {params}");
+        assert_eq!(call_method(&raw_host(), method, params), expected, "{method} {params}");
     }
 }
 
@@ -122,7 +122,7 @@ fn traces_pass_their_target_and_options_on() {
     ];
 
     for (method, params, target, options) in cases {
-        let answer = call(&tracing_host(), method, &params);
+        let answer = call_method(&tracing_host(), method, &params);
         assert_eq!(answer, Ok(json!({"target": target, "options": options})), "{method} {params}");
     }
 }
@@ -137,9 +137,9 @@ fn the_memory_of_a_long_trace_is_counted_while_it_is_written() {
     let params = r#"["0x1"]"#;
 
     // Nearly 900 KB of text, in a buffer that doubles.
-    let traced = call(&host.clone().with_memory(4 << 20), "debug_traceBlockByNumber", params);
+    let traced = call_method(&host.clone().with_memory(4 << 20), "debug_traceBlockByNumber", params);
     assert_eq!(traced.map(|traces| traces.as_array().map(Vec::len)), Ok(Some(10_000)));
-    let refused = call(&host.clone().with_memory(256 << 10), "debug_traceBlockByNumber", params);
+    let refused = call_method(&host.clone().with_memory(256 << 10), "debug_traceBlockByNumber", params);
     assert_eq!(refused.map_err(|failure| failure.code), Err(FailureCode::LIMIT_EXCEEDED));
     assert_eq!(host.held(7), 0);
 }
@@ -149,7 +149,7 @@ fn options_are_read_as_the_chains_family_reads_them() {
     let params = format!("[\"{}\",{{\"Tracer\":\"noSuchTracer\"}}]", B256::ZERO);
     let on = |profile| {
         let host = tracing_host().answer(move |_: GetChainInfo| Ok(chain_info(profile)));
-        call(&host, "debug_traceTransaction", &params).expect("a trace")["options"].to_string()
+        call_method(&host, "debug_traceTransaction", &params).expect("a trace")["options"].to_string()
     };
 
     assert!(on(Profile::Native).contains("is not available: there are callTracer, callTracerLegacy"));
@@ -164,7 +164,8 @@ fn a_traced_call_may_have_overrides_and_start_inside_a_block() {
         r#""stateOverrides":{"0x0100000000000000000000000000000000000000":{"balance":"0x1"}}}"#
     );
 
-    let answer = call(&tracing_host(), "debug_traceCall", &format!(r#"[{{}},"latest",{options}]"#)).expect("a trace");
+    let answer =
+        call_method(&tracing_host(), "debug_traceCall", &format!(r#"[{{}},"latest",{options}]"#)).expect("a trace");
 
     let target = format!("call gas None at {:?} index Some(1) overrides 1 true", BlockId::LATEST);
     assert_eq!(answer, json!({"target": target, "options": format!("{:?}", TraceOptions::default())}));
@@ -176,10 +177,10 @@ fn the_head_moves_only_back() {
         if request.number == BlockNumber(5) { Ok(()) } else { Err(Failure::server("moved")) }
     });
 
-    assert_eq!(call(&host, "debug_setHead", r#"["0x5"]"#), Ok(Value::Null));
-    assert_eq!(call(&host, "debug_setHead", "[5]"), Ok(Value::Null));
+    assert_eq!(call_method(&host, "debug_setHead", r#"["0x5"]"#), Ok(Value::Null));
+    assert_eq!(call_method(&host, "debug_setHead", "[5]"), Ok(Value::Null));
     let refused = Failure::server("not allowed to rewind to a future block");
-    assert_eq!(call(&host, "debug_setHead", r#"["0x9"]"#), Err(refused));
+    assert_eq!(call_method(&host, "debug_setHead", r#"["0x9"]"#), Err(refused));
 }
 
 #[test]
@@ -190,9 +191,9 @@ fn seeds_are_hashed_once_per_epoch() {
         Ok((number.0 < 70_000).then_some(StoredHeader { header, total_difficulty: U256::ZERO, is_canonical: true }))
     });
 
-    assert_eq!(call(&host, "debug_seedHash", "[29999]"), Ok(json!(B256::ZERO)));
-    assert_eq!(call(&host, "debug_seedHash", "[60000]"), Ok(json!(keccak256(keccak256(B256::ZERO)))));
-    assert_eq!(call(&host, "debug_seedHash", "[70000]"), Err(Failure::server("block #70000 not found")));
+    assert_eq!(call_method(&host, "debug_seedHash", "[29999]"), Ok(json!(B256::ZERO)));
+    assert_eq!(call_method(&host, "debug_seedHash", "[60000]"), Ok(json!(keccak256(keccak256(B256::ZERO)))));
+    assert_eq!(call_method(&host, "debug_seedHash", "[70000]"), Err(Failure::server("block #70000 not found")));
 }
 
 #[test]
@@ -220,7 +221,7 @@ fn a_block_is_printed_as_text() {
         Ok(Some(StoredBlock { block: block.clone(), total_difficulty: U256::ZERO, is_canonical: true }))
     });
 
-    let answer = call(&host, "debug_printBlock", "[3]").expect("a text");
+    let answer = call_method(&host, "debug_printBlock", "[3]").expect("a text");
 
     let text = answer.as_str().unwrap_or_default();
     assert!(text.starts_with("Block(#3): Size: 1.50 KiB {\n"), "{text}");
@@ -257,7 +258,7 @@ fn a_state_is_dumped_page_by_page_without_prefixes() {
             Ok(AccountDump { root: B256::repeat_byte(9), accounts, next })
         });
 
-    let dump = call(&host, "debug_dumpBlock", r#"["0x7"]"#).expect("a dump");
+    let dump = call_method(&host, "debug_dumpBlock", r#"["0x7"]"#).expect("a dump");
 
     assert_eq!(dump["root"], "00".repeat(32));
     assert_eq!(dump["accounts"].as_object().map(|accounts| accounts.len()), Some(2));
@@ -277,7 +278,7 @@ fn ranges_of_storage_have_keys_their_hashes_and_the_next_key() {
     });
     let params = format!(r#"["{}",2,"{}","0x80",-1]"#, B256::ZERO, Address::ZERO);
 
-    let range = call(&host, "debug_storageRangeAt", &params).expect("a range");
+    let range = call_method(&host, "debug_storageRangeAt", &params).expect("a range");
 
     let value = B256::with_last_byte(5);
     assert_eq!(range["storage"][B256::repeat_byte(1).to_string()], json!({"key": B256::ZERO, "value": value}));
@@ -320,10 +321,10 @@ fn modified_accounts_are_those_between_two_blocks_or_since_the_parent() {
         ("[3,26]", Err(Failure::server("end block 26 not found"))),
     ];
     for (params, expected) in by_number {
-        assert_eq!(call(&branched_host(), "debug_getModifiedAccountsByNumber", params), expected, "{params}");
+        assert_eq!(call_method(&branched_host(), "debug_getModifiedAccountsByNumber", params), expected, "{params}");
     }
     let side = format!(r#"["{}"]"#, B256::repeat_byte(5));
-    let refused = call(&branched_host(), "debug_getModifiedAccountsByHash", &side).err();
+    let refused = call_method(&branched_host(), "debug_getModifiedAccountsByHash", &side).err();
     assert!(refused.is_some_and(|failure| failure.message.starts_with("missing trie Node")));
 }
 
@@ -346,7 +347,7 @@ fn records_are_found_by_the_keys_of_the_reference() {
     ];
 
     for (method, params, expected) in cases {
-        assert_eq!(call(&host, method, params), expected, "{method} {params}");
+        assert_eq!(call_method(&host, method, params), expected, "{method} {params}");
     }
 }
 
@@ -358,7 +359,7 @@ fn refused_blocks_are_listed_with_native_items_in_base64() {
         Ok(vec![Arc::new(SealedHeader::new_unchecked(header, B256::repeat_byte(8)))])
     });
 
-    let blocks = call(&host, "debug_getBadBlocks", "[]").expect("a list");
+    let blocks = call_method(&host, "debug_getBadBlocks", "[]").expect("a list");
 
     assert_eq!(blocks[0]["hash"], json!(B256::repeat_byte(8)));
     let header = &blocks[0]["header"];
@@ -381,8 +382,8 @@ fn process_statistics_have_the_names_of_go() {
             Ok(vec![thread(1, Some("futex")), thread(2, None)])
         });
 
-    let memory = call(&host, "debug_memStats", "[]").expect("figures");
-    let stacks = call(&host, "debug_stacks", "[]").expect("a text");
+    let memory = call_method(&host, "debug_memStats", "[]").expect("figures");
+    let stacks = call_method(&host, "debug_stacks", "[]").expect("a text");
 
     assert_eq!((&memory["Alloc"], &memory["Sys"], &memory["HeapIdle"]), (&json!(30), &json!(40), &json!(60)));
     assert_eq!(memory["PauseNs"].as_array().map(Vec::len), Some(256));
@@ -390,7 +391,7 @@ fn process_statistics_have_the_names_of_go() {
     let expected = "thread 1 [tenon]: S (sleeping) in futex, 20 ms of processor time\n\
                     thread 2 [tenon]: S (sleeping), 20 ms of processor time\n";
     assert_eq!(stacks, json!(expected));
-    assert_eq!(call(&host, "debug_gcStats", "[]").expect("figures")["NumGC"], json!(0));
+    assert_eq!(call_method(&host, "debug_gcStats", "[]").expect("figures")["NumGC"], json!(0));
 }
 
 #[test]
@@ -402,10 +403,10 @@ fn settings_of_the_log_are_checked_before_they_are_sent_to_the_node() {
             Ok(())
         });
 
-    assert_eq!(call(&host, "debug_verbosity", "[9]"), Ok(Value::Null));
-    assert_eq!(call(&host, "debug_vmodule", r#"["storage/*=4"]"#), Ok(Value::Null));
+    assert_eq!(call_method(&host, "debug_verbosity", "[9]"), Ok(Value::Null));
+    assert_eq!(call_method(&host, "debug_vmodule", r#"["storage/*=4"]"#), Ok(Value::Null));
     let refused = Failure::server("expect comma-separated list of filename=N");
-    assert_eq!(call(&host, "debug_vmodule", r#"["storage"]"#), Err(refused));
+    assert_eq!(call_method(&host, "debug_vmodule", r#"["storage"]"#), Err(refused));
 }
 
 #[test]
@@ -431,13 +432,13 @@ fn profiles_are_recorded_by_the_node() {
             true => Ok(()),
             false => Err(Failure::server(format!("{:?}", request.step))),
         });
-        assert_eq!(call(&host, method, params), Ok(Value::Null), "{method}");
+        assert_eq!(call_method(&host, method, params), Ok(Value::Null), "{method}");
     }
 }
 
 #[test]
 fn setting_the_target_of_the_missing_garbage_collector_is_refused() {
-    let refused = call(&FakeHost::new(), "debug_setGCPercent", "[50]").expect_err("no collector");
+    let refused = call_method(&FakeHost::new(), "debug_setGCPercent", "[50]").expect_err("no collector");
     assert!(refused.message.starts_with("debug_setGCPercent: "), "{}", refused.message);
 }
 
@@ -448,10 +449,10 @@ fn a_block_in_a_file_is_traced_like_a_block_in_the_parameters() {
         name => Err(Failure::server(format!("{name}: elsewhere"))),
     });
 
-    let traced = call(&host, "debug_traceBlockFromFile", r#"["block.rlp",{"tracer":"callTracer"}]"#);
+    let traced = call_method(&host, "debug_traceBlockFromFile", r#"["block.rlp",{"tracer":"callTracer"}]"#);
 
     assert_eq!(traced, Ok(json!({"target": "raw 0xf901", "options": call_tracer()})));
-    let refused = call(&host, "debug_traceBlockFromFile", r#"["/etc/passwd"]"#);
+    let refused = call_method(&host, "debug_traceBlockFromFile", r#"["/etc/passwd"]"#);
     assert_eq!(refused, Err(Failure::server("/etc/passwd: elsewhere")));
 }
 
@@ -460,7 +461,7 @@ fn roots_inside_a_block_are_a_list() {
     let host = FakeHost::new().answer(|request: GetIntermediateRoots| Ok(Ok(vec![request.block, B256::ZERO])));
     let hash = B256::repeat_byte(7);
 
-    let roots = call(&host, "debug_intermediateRoots", &format!(r#"["{hash}",{{"reexec":128}}]"#));
+    let roots = call_method(&host, "debug_intermediateRoots", &format!(r#"["{hash}",{{"reexec":128}}]"#));
 
     assert_eq!(roots, Ok(json!([hash, B256::ZERO])));
 }
@@ -473,13 +474,13 @@ fn a_witness_has_the_form_of_go_ethereum() {
         Ok(Ok(ExecutionWitness { headers: vec![head(2).header.clone()], codes, nodes }))
     });
 
-    let witness = call(&host, "debug_executionWitness", r#"["0x3"]"#).expect("a witness");
+    let witness = call_method(&host, "debug_executionWitness", r#"["0x3"]"#).expect("a witness");
 
     assert_eq!(witness["headers"][0]["number"], "0x2");
     assert_eq!(witness["headers"][0]["requestsHash"], Value::Null);
     assert_eq!((&witness["codes"], &witness["state"]), (&json!(["0x60"]), &json!(["0xc0"])));
     assert_eq!(witness.get("keys"), Some(&Value::Null));
-    let refused = call(&host, "debug_executionWitness", r#"["pending"]"#).expect_err("the pending block");
+    let refused = call_method(&host, "debug_executionWitness", r#"["pending"]"#).expect_err("the pending block");
     assert_eq!(refused.code, FailureCode::INVALID_PARAMS);
 }
 
@@ -505,7 +506,7 @@ fn a_range_of_accounts_has_the_form_of_go_ethereum() {
 
     for limit in ["0", "-1", "256", "100000"] {
         let params = format!(r#"["latest","0x80",{limit},true,false,false]"#);
-        let range = call(&host, "debug_accountRange", &params).expect("a range");
+        let range = call_method(&host, "debug_accountRange", &params).expect("a range");
 
         let address = Address::repeat_byte(0xab);
         let expected = json!({
@@ -619,7 +620,7 @@ fn every_block_number_accepts_every_tag() {
                 });
             let name = format!("{tag:?}").to_lowercase();
 
-            let answer = call(&host, method, &format!(r#"[{before}"{name}"]"#));
+            let answer = call_method(&host, method, &format!(r#"[{before}"{name}"]"#));
 
             assert!(answer.is_ok(), "{method} {name}: {answer:?}");
         }

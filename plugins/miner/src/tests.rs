@@ -6,7 +6,7 @@ use tenon_sdk::testing::FakeHost;
 
 use super::*;
 
-fn call(host: &FakeHost, method: &str, params: &str) -> Result<String, String> {
+fn call_method(host: &FakeHost, method: &str, params: &str) -> Result<String, String> {
     host.call_method(&table(), &Arc::new(Miner), method, params).map_err(|failure| failure.message)
 }
 
@@ -18,7 +18,7 @@ fn change(method: &str, params: &str) -> (Result<String, String>, Option<Sealing
         *log.lock().expect("no panic") = Some(request.change);
         Ok(())
     });
-    let answer = call(&host, method, params);
+    let answer = call_method(&host, method, params);
     let asked = asked.lock().expect("no panic").take();
     (answer, asked)
 }
@@ -29,8 +29,9 @@ fn done() -> Result<String, String> {
 
 #[test]
 fn starting_returns_true_or_names_what_is_missing() {
-    let start =
-        |outcome, params| call(&FakeHost::new().answer(move |_: StartSealing| Ok(outcome)), "miner_start", params);
+    let start = |outcome, params| {
+        call_method(&FakeHost::new().answer(move |_: StartSealing| Ok(outcome)), "miner_start", params)
+    };
 
     for params in ["[]", "[null]", "[4]"] {
         assert_eq!(start(SealingStart::Running, params), done());
@@ -54,7 +55,7 @@ fn stopping_disables_the_module_where_it_runs() {
                 Err(Failure::server("asked"))
             });
 
-        let answer = call(&host, "miner_stop", "[]");
+        let answer = call_method(&host, "miner_stop", "[]");
 
         let wanted = (SEALING.to_owned(), ModuleChange::Disable);
         let asked = stopped.lock().expect("no panic").clone();
@@ -78,11 +79,11 @@ fn blocks_get_the_chosen_values() {
 fn a_price_is_the_minimum_tip_of_the_pool() {
     let host = FakeHost::new().answer(|request: SetMinTip| Err(Failure::server(request.tip.to_string())));
 
-    assert_eq!(call(&host, "miner_setGasPrice", r#"["0x3b9aca00"]"#), Err("1000000000".to_owned()));
-    assert!(call(&host, "miner_setGasPrice", "[1]").is_err_and(|told| told.starts_with("invalid argument 0")));
+    assert_eq!(call_method(&host, "miner_setGasPrice", r#"["0x3b9aca00"]"#), Err("1000000000".to_owned()));
+    assert!(call_method(&host, "miner_setGasPrice", "[1]").is_err_and(|told| told.starts_with("invalid argument 0")));
 }
 
 #[test]
 fn nothing_is_hashed() {
-    assert_eq!(call(&FakeHost::new(), "miner_getHashrate", "[]"), Ok("0".to_owned()));
+    assert_eq!(call_method(&FakeHost::new(), "miner_getHashrate", "[]"), Ok("0".to_owned()));
 }

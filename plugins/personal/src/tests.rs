@@ -13,13 +13,13 @@ fn account() -> Address {
     ACCOUNT.parse().expect("address")
 }
 
-fn call(host: &FakeHost, method: &str, params: &Value) -> Result<Value, Failure> {
+fn call_method(host: &FakeHost, method: &str, params: &Value) -> Result<Value, Failure> {
     let answer = host.call_method(&table(), &Arc::new(Personal), method, &params.to_string())?;
     Ok(serde_json::from_str(&answer).expect("JSON"))
 }
 
 fn refusal(host: &FakeHost, method: &str, params: &Value) -> String {
-    call(host, method, params).unwrap_err().message
+    call_method(host, method, params).unwrap_err().message
 }
 
 /// A node whose answer to unlocking contains the request.
@@ -107,8 +107,8 @@ fn wallets_are_listed_with_their_accounts_and_two_texts_are_ignored() {
         { "url": "extapi:///s", "status": "not reached", "failure": "no answer" },
     ]);
 
-    assert_eq!(call(&host, "personal_listWallets", &json!([])), Ok(wanted.clone()));
-    assert_eq!(call(&host, "personal_listWallets", &json!(["key", "password"])), Ok(wanted));
+    assert_eq!(call_method(&host, "personal_listWallets", &json!([])), Ok(wanted.clone()));
+    assert_eq!(call_method(&host, "personal_listWallets", &json!(["key", "password"])), Ok(wanted));
     assert_eq!(refusal(&host, "personal_listWallets", &json!(["1", "2", "3"])), "too many arguments, want at most 2");
 }
 
@@ -122,9 +122,9 @@ fn answers_about_wallets_have_the_form_of_the_reference() {
         _ => Ok(WalletAnswer::Done),
     });
 
-    assert_eq!(call(&host, "personal_openWallet", &json!(["trezor://1"])), Ok(Value::Null));
-    assert_eq!(call(&host, "personal_unpair", &json!(["trezor://1", "1234"])), Ok(Value::Null));
-    assert_eq!(call(&host, "personal_initializeWallet", &json!(["trezor://1"])), Ok(json!("some words")));
-    let derived = call(&host, "personal_deriveAccount", &json!(["trezor://1", "m/0", true]));
+    assert_eq!(call_method(&host, "personal_openWallet", &json!(["trezor://1"])), Ok(Value::Null));
+    assert_eq!(call_method(&host, "personal_unpair", &json!(["trezor://1", "1234"])), Ok(Value::Null));
+    assert_eq!(call_method(&host, "personal_initializeWallet", &json!(["trezor://1"])), Ok(json!("some words")));
+    let derived = call_method(&host, "personal_deriveAccount", &json!(["trezor://1", "m/0", true]));
     assert_eq!(derived, Ok(json!({ "address": ACCOUNT, "url": "m/0 true" })));
 }

@@ -94,7 +94,7 @@ fn table() -> Table<Author> {
 
 tenon_sdk::export!(Author, table);
 
-fn call(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
+fn call_method(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
     host.call_method(&table(), &Arc::new(Author), method, params)
 }
 
@@ -121,9 +121,9 @@ fn six_parameters_are_decoded_in_order() {
     let all = format!("[\"{address}\",\"0x7\",true,\"s\",[1.5],\"latest\"]");
     let checksummed = "0x00000000000000000000000000000000DeaDBeef";
 
-    let given = call(&FakeHost::new(), "author_six", &all).unwrap();
-    let missing = call(&FakeHost::new(), "author_six", &format!("[\"{address}\"]")).unwrap();
-    let too_many = call(&FakeHost::new(), "author_six", &all.replace(']', ",1]").replace("1.5,1]", "1.5]"));
+    let given = call_method(&FakeHost::new(), "author_six", &all).unwrap();
+    let missing = call_method(&FakeHost::new(), "author_six", &format!("[\"{address}\"]")).unwrap();
+    let too_many = call_method(&FakeHost::new(), "author_six", &all.replace(']', ",1]").replace("1.5,1]", "1.5]"));
 
     let tail = "Some(Quantity(7)) Some(true) Some(\\\"s\\\") Some([1.5]) Some(BlockParam { block: Some(Tag(Latest)), is_object: false })";
     assert_eq!(given, format!("\"{checksummed} {tail}\""));
@@ -135,29 +135,33 @@ fn six_parameters_are_decoded_in_order() {
 fn requests_are_answered_by_closures_and_logs_are_kept() {
     let host = FakeHost::new().answer(|_: GetClientVersion| Err(Failure::limit("later").with_data("{}")));
 
-    assert_eq!(call(&host, "author_version", "[]"), Err(Failure::limit("later").with_data("{}")));
+    assert_eq!(call_method(&host, "author_version", "[]"), Err(Failure::limit("later").with_data("{}")));
     assert_eq!(host.logged(), [(LogLevel::Debug, "asking".to_owned())]);
-    let unprepared = call(&FakeHost::new(), "author_version", "[]").unwrap_err();
+    let unprepared = call_method(&FakeHost::new(), "author_version", "[]").unwrap_err();
     assert_eq!(unprepared.message, "the fake host has no answer for topic 0x0600");
 }
 
 #[test]
 fn time_passes_at_once() {
-    assert_eq!(call(&FakeHost::new(), "author_sleep", "[]").as_deref(), Ok("5"));
+    assert_eq!(call_method(&FakeHost::new(), "author_sleep", "[]").as_deref(), Ok("5"));
 }
 
 #[test]
 fn panics_are_one_error() {
-    assert_eq!(call(&FakeHost::new(), "author_boom", "[]"), Err(Failure::server("method handler crashed")));
+    assert_eq!(call_method(&FakeHost::new(), "author_boom", "[]"), Err(Failure::server("method handler crashed")));
 }
 
 #[test]
 fn exposure_is_that_of_the_caller() {
     let host = FakeHost::new().exposing(&["eth", "net"]);
     for (namespace, answer) in [("eth", "true"), ("net", "true"), ("admin", "false"), ("e", "false")] {
-        assert_eq!(call(&host, "author_exposed", &format!("[\"{namespace}\"]")).as_deref(), Ok(answer), "{namespace}");
+        assert_eq!(
+            call_method(&host, "author_exposed", &format!("[\"{namespace}\"]")).as_deref(),
+            Ok(answer),
+            "{namespace}"
+        );
     }
-    assert_eq!(call(&FakeHost::new(), "author_exposed", "[\"admin\"]").as_deref(), Ok("true"));
+    assert_eq!(call_method(&FakeHost::new(), "author_exposed", "[\"admin\"]").as_deref(), Ok("true"));
 }
 
 #[test]

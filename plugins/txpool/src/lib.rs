@@ -261,7 +261,7 @@ mod tests {
         pending
     }
 
-    fn call(profile: Profile, method: &str, params: &str) -> serde_json::Value {
+    fn call_method(profile: Profile, method: &str, params: &str) -> serde_json::Value {
         let plugin = Arc::new(TransactionPool::default());
         let text = host(profile).call_method(&table(), &plugin, method, params).expect("an answer");
         serde_json::from_str(&text).expect("JSON")
@@ -269,14 +269,14 @@ mod tests {
 
     #[test]
     fn status_counts_in_quantities() {
-        let answer = call(Profile::Ethereum, "txpool_status", "[]");
+        let answer = call_method(Profile::Ethereum, "txpool_status", "[]");
 
         assert_eq!(answer, serde_json::json!({"pending": "0x3", "queued": "0x0"}));
     }
 
     #[test]
     fn inspect_gives_a_line_by_sender_and_nonce() {
-        let answer = call(Profile::Ethereum, "txpool_inspect", "[]");
+        let answer = call_method(Profile::Ethereum, "txpool_inspect", "[]");
 
         let line = "0xABaBaBaBABabABabAbAbABAbABabababaBaBABaB: 5 wei + 21000 gas × 3 wei";
         let expected = serde_json::json!({
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn content_has_native_keys_on_the_native_profile() {
-        let answer = call(Profile::Native, "txpool_content", "[]");
+        let answer = call_method(Profile::Native, "txpool_content", "[]");
 
         let transaction = &answer["pending"]["xdc0202020202020202020202020202020202020202"]["4"];
         assert_eq!(transaction["blockHash"], serde_json::Value::Null);
@@ -317,7 +317,8 @@ mod tests {
 
     #[test]
     fn content_from_one_sender_is_keyed_by_nonce() {
-        let answer = call(Profile::Ethereum, "txpool_contentFrom", r#"["0x0101010101010101010101010101010101010101"]"#);
+        let answer =
+            call_method(Profile::Ethereum, "txpool_contentFrom", r#"["0x0101010101010101010101010101010101010101"]"#);
 
         assert_eq!(answer["pending"]["7"]["to"], serde_json::Value::Null);
         assert_eq!(answer["pending"]["0"]["chainId"], "0x32");

@@ -44,14 +44,14 @@ pub(crate) fn hostile(test: &TestModules) -> Router {
     test.modules.router()
 }
 
-pub(crate) async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
+pub(crate) async fn call_method(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
     router.call_method(method, Some(params), &Caller::local()).await.map(text)
 }
 
 /// Calls until the plugin serves again.
 pub(crate) async fn serves_again(router: &Router, method: &str) -> String {
     loop {
-        match call(router, method, "[]").await {
+        match call_method(router, method, "[]").await {
             Ok(answer) => return answer,
             Err(failure) => assert!(failure.message.contains("process has ended"), "{failure}"),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenon_sdk::prelude::*;
 
-use super::{call, hash_of, host, sealed, stored_header};
+use super::{call_method, hash_of, host, sealed, stored_header};
 
 #[test]
 fn a_header_is_a_block_without_transactions_uncles_and_size() {
@@ -15,9 +15,9 @@ fn a_header_is_a_block_without_transactions_uncles_and_size() {
             Ok(is_known.then(|| stored_header(4, true)))
         });
 
-        let header = call(&node, "eth_getHeaderByNumber", r#"["0x4"]"#).expect("a header");
-        let by_hash = call(&node, "eth_getHeaderByHash", &format!("[\"{}\"]", hash_of(4)));
-        let pending = call(&node, "eth_getHeaderByNumber", r#"["pending"]"#).expect("a header");
+        let header = call_method(&node, "eth_getHeaderByNumber", r#"["0x4"]"#).expect("a header");
+        let by_hash = call_method(&node, "eth_getHeaderByHash", &format!("[\"{}\"]", hash_of(4)));
+        let pending = call_method(&node, "eth_getHeaderByNumber", r#"["pending"]"#).expect("a header");
 
         assert_eq!(by_hash.as_ref(), Ok(&header));
         assert_eq!((&header["number"], &header["hash"]), (&json!("0x4"), &json!(hash_of(4))));
@@ -26,7 +26,7 @@ fn a_header_is_a_block_without_transactions_uncles_and_size() {
         }
         assert_eq!(header.get("validators").is_some(), profile == Profile::Native);
         assert_eq!([&pending["hash"], &pending["nonce"], &pending["miner"]], [&Value::Null; 3]);
-        assert_eq!(call(&node, "eth_getHeaderByNumber", r#"["0x9"]"#), Ok(Value::Null));
+        assert_eq!(call_method(&node, "eth_getHeaderByNumber", r#"["0x9"]"#), Ok(Value::Null));
     }
 }
 
@@ -41,17 +41,17 @@ fn slots_of_several_accounts_are_read_after_one_block() {
     let slot = |number: u8| B256::with_last_byte(number);
     let asked = json!([{format!("{second:#x}"): [slot(1)], format!("{first:#x}"): [slot(2), slot(3)]}]).to_string();
 
-    let found = call(&node, "eth_getStorageValues", &asked);
+    let found = call_method(&node, "eth_getStorageValues", &asked);
 
     let expected = json!({format!("{first:#x}"): [slot(0x12), slot(0x13)], format!("{second:#x}"): [slot(0x21)]});
     assert_eq!(found, Ok(expected));
     let empty = json!([{format!("{first:#x}"): []}]).to_string();
-    assert_eq!(call(&node, "eth_getStorageValues", &empty), Err(Failure::invalid_params("empty request")));
+    assert_eq!(call_method(&node, "eth_getStorageValues", &empty), Err(Failure::invalid_params("empty request")));
     let many = json!([{format!("{first:#x}"): vec![slot(1); 1025]}]).to_string();
-    let refused = call(&node, "eth_getStorageValues", &many).expect_err("too many");
+    let refused = call_method(&node, "eth_getStorageValues", &many).expect_err("too many");
     assert_eq!((refused.code.0, refused.message.as_str()), (-38026, "too many slots (max 1024)"));
     for malformed in [r#"[{"0x12":[]}]"#, r#"[{"0x0000000000000000000000000000000000000010":1}]"#, "[1]", "[]"] {
-        let refused = call(&node, "eth_getStorageValues", malformed).expect_err(malformed);
+        let refused = call_method(&node, "eth_getStorageValues", malformed).expect_err(malformed);
         assert_eq!(refused.code, FailureCode::INVALID_PARAMS, "{malformed}");
     }
 }
@@ -96,7 +96,7 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
         });
         let asked = r#"[{"blockStateCalls":[{"calls":[{"to":"0x0000000000000000000000000000000000000005"}]},{}],"validation":true},"0x4"]"#;
 
-        let blocks = call(&node, "eth_simulateV1", asked).expect("blocks");
+        let blocks = call_method(&node, "eth_simulateV1", asked).expect("blocks");
 
         let first = &blocks[0];
         assert_eq!(
@@ -116,9 +116,9 @@ fn a_simulation_is_passed_on_as_written_and_answered_with_blocks_and_calls() {
         assert_eq!(calls[2]["error"], json!({"message": "out of gas", "code": -32015}));
     }
     let node = host(Profile::Ethereum);
-    assert_eq!(call(&node, "eth_simulateV1", "[{}]"), Err(Failure::invalid_params("empty input")));
+    assert_eq!(call_method(&node, "eth_simulateV1", "[{}]"), Err(Failure::invalid_params("empty input")));
     let many = json!([{"blockStateCalls": vec![json!({}); 257]}]).to_string();
-    let refused = call(&node, "eth_simulateV1", &many).expect_err("too many");
+    let refused = call_method(&node, "eth_simulateV1", &many).expect_err("too many");
     assert_eq!((refused.code.0, refused.message.as_str()), (-38026, "too many blocks"));
 }
 
@@ -129,7 +129,7 @@ fn the_error_for_a_transaction_not_included_in_time_has_its_hash() {
         .answer(|_: AwaitSealing| Ok(()))
         .answer(|_: GetReceipt| Ok(None));
 
-    let refused = call(&node, "eth_sendRawTransactionSync", r#"["0x02c0", 40]"#).expect_err("no block has it");
+    let refused = call_method(&node, "eth_sendRawTransactionSync", r#"["0x02c0", 40]"#).expect_err("no block has it");
 
     assert_eq!(refused.code, FailureCode(4));
     assert!(refused.message.contains("40 ms"), "{}", refused.message);
@@ -145,8 +145,8 @@ fn capabilities_name_the_oldest_state_and_the_window() {
         })
     };
 
-    let archive = call(&availability(0, None), "eth_capabilities", "[]").expect("capabilities");
-    let pruned = call(&availability(172, Some(128)), "eth_capabilities", "[]").expect("capabilities");
+    let archive = call_method(&availability(0, None), "eth_capabilities", "[]").expect("capabilities");
+    let pruned = call_method(&availability(172, Some(128)), "eth_capabilities", "[]").expect("capabilities");
 
     let whole = json!({"disabled": false, "oldestBlock": "0x0"});
     assert_eq!((&archive["head"]["number"], &archive["state"], &archive["logs"]), (&json!("0x12c"), &whole, &whole));
@@ -162,8 +162,8 @@ fn the_base_fee_is_the_next_blocks_and_the_accounts_are_the_wallets() {
         .answer(move |_: GetNextBlockFees| Ok(fees.clone()))
         .answer(|_: ListAccounts| Ok(vec![Address::with_last_byte(1)]));
 
-    assert_eq!(call(&node, "eth_baseFee", "[]"), Ok(json!("0x7")));
-    assert_eq!(call(&node, "eth_requestAccounts", "[]"), call(&node, "eth_accounts", "[]"));
+    assert_eq!(call_method(&node, "eth_baseFee", "[]"), Ok(json!("0x7")));
+    assert_eq!(call_method(&node, "eth_requestAccounts", "[]"), call_method(&node, "eth_accounts", "[]"));
 }
 
 #[test]
@@ -193,5 +193,5 @@ fn rules_of_native_chains_come_by_height() {
         "next": null,
         "last": null,
     });
-    assert_eq!(call(&node, "eth_config", "[]"), Ok(expected));
+    assert_eq!(call_method(&node, "eth_config", "[]"), Ok(expected));
 }

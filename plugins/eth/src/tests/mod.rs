@@ -32,7 +32,7 @@ fn plugin(host: &FakeHost) -> Arc<Eth> {
     Arc::new(Eth::start(host.host(), "{}", &[]).expect("default settings"))
 }
 
-fn call(host: &FakeHost, method: &str, params: &str) -> Result<serde_json::Value, Failure> {
+fn call_method(host: &FakeHost, method: &str, params: &str) -> Result<serde_json::Value, Failure> {
     call_on(host, &plugin(host), method, params)
 }
 

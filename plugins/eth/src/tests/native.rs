@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tenon_sdk::{prelude::*, testing::FakeHost};
 
-use super::{call, head, host, plugin, recorded, with_block};
+use super::{call_method, head, host, plugin, recorded, with_block};
 use crate::table::table;
 
 /// The block in a recorded object.
@@ -51,7 +51,7 @@ fn malformed_parameters_are_refused_with_the_texts_of_the_reference() {
         let params = exchange.get("params").filter(|params| !params.is_null()).map(Value::to_string);
         let method = exchange["method"].as_str().unwrap_or_default();
 
-        let answer = call(&node, method, &params.unwrap_or_default());
+        let answer = call_method(&node, method, &params.unwrap_or_default());
 
         let expected = exchange["error"].as_str().unwrap_or_default();
         assert_eq!(answer, Err(Failure::invalid_params(expected)), "{line}");
@@ -74,7 +74,7 @@ fn methods_of_native_chains_do_not_exist_on_ethereum_chains() {
         ("eth_fillTransaction", "[{}]"),
     ];
     for (method, params) in cases {
-        let refused = call(&host(Profile::Ethereum), method, params).expect_err(method);
+        let refused = call_method(&host(Profile::Ethereum), method, params).expect_err(method);
 
         assert_eq!(refused.code, FailureCode::METHOD_NOT_FOUND, "{method}");
         assert_eq!(refused.message, format!("the method {method} does not exist/is not available"));
@@ -98,9 +98,10 @@ fn candidates_are_shown_with_their_status() {
         .answer(move |_: GetCandidates| Ok(list.clone()))
         .answer(|_: GetSpelling| Ok(Spelling::Reference));
 
-    let all = call(&node, "eth_getCandidates", r#"["0x4"]"#).expect("candidates");
-    let one = call(&node, "eth_getCandidateStatus", r#"["xdc0303030303030303030303030303030303030303","0x4"]"#);
-    let nobody = call(&node, "eth_getCandidateStatus", r#"["0x0909090909090909090909090909090909090909","0x4"]"#);
+    let all = call_method(&node, "eth_getCandidates", r#"["0x4"]"#).expect("candidates");
+    let one = call_method(&node, "eth_getCandidateStatus", r#"["xdc0303030303030303030303030303030303030303","0x4"]"#);
+    let nobody =
+        call_method(&node, "eth_getCandidateStatus", r#"["0x0909090909090909090909090909090909090909","0x4"]"#);
 
     let expected = concat!(
         r#"{"candidates":{"xdc0101010101010101010101010101010101010101":{"capacity":10000000000000000000000000,"#,
@@ -109,7 +110,7 @@ fn candidates_are_shown_with_their_status() {
         r#""epoch":4,"success":true}"#
     );
     assert_eq!(all, serde_json::from_str::<Value>(expected).expect("JSON"));
-    let own = call(&node.answer(|_: GetSpelling| Ok(Spelling::Own)), "eth_getCandidates", r#"["0x4"]"#);
+    let own = call_method(&node.answer(|_: GetSpelling| Ok(Spelling::Own)), "eth_getCandidates", r#"["0x4"]"#);
     let own = own.expect("candidates").to_string();
     assert!(own.contains("0x0101010101010101010101010101010101010101") && !own.contains("xdc"), "{own}");
     let standing = |capacity: i64, status: &str| serde_json::json!({"capacity": capacity, "epoch": 4, "status": status, "success": true});
@@ -175,7 +176,7 @@ fn with_supply_record(nonce: u64) -> FakeHost {
 fn token_stats_show_the_supply_record() {
     let node = with_supply_record(2);
 
-    let stats = call(&node, "eth_getTokenStats", r#"["0x6"]"#).expect("statistics");
+    let stats = call_method(&node, "eth_getTokenStats", r#"["0x6"]"#).expect("statistics");
 
     let expected = serde_json::json!({
         "v1": {"minted": "0x22b1c8c1227a00000"},
@@ -187,7 +188,7 @@ fn token_stats_show_the_supply_record() {
         "blockNumber": "0x1b",
     });
     assert_eq!(stats, expected);
-    let latest = call(&node, "eth_getTokenStats", r#"["latest"]"#).expect("statistics");
+    let latest = call_method(&node, "eth_getTokenStats", r#"["latest"]"#).expect("statistics");
     assert_eq!((&latest["epochNum"], &latest["v2"]["minted"]), (&"0x7".into(), &"0x0".into()), "no entry yet");
 }
 
@@ -198,7 +199,7 @@ fn token_stats_of_an_epoch_without_record_are_refused() {
         (1, "0x4", "epoch number is before reward upgrade"),
         (1, "0x8", "epoch number is after current epoch"),
     ] {
-        let refused = call(&with_supply_record(nonce), "eth_getTokenStats", &format!("[\"{epoch}\"]"));
+        let refused = call_method(&with_supply_record(nonce), "eth_getTokenStats", &format!("[\"{epoch}\"]"));
         assert_eq!(refused, Err(Failure::server(words)), "{epoch}");
     }
 }
@@ -223,7 +224,7 @@ fn a_filled_transaction_has_the_bytes_of_the_reference() {
         .answer(|_: GetPoolNonce| Ok(0));
 
     let params = r#"[{"gas":"0x61a80","value":"0x0","input":"0x61000c80600c6000396000f35a600154505a900360005500"}]"#;
-    let filled = call(&node, "eth_fillTransaction", params).expect("filled");
+    let filled = call_method(&node, "eth_fillTransaction", params).expect("filled");
 
     let raw = "0x02ee82141f80808505d21dba0083061a8080809861000c80600c6000396000f35a600154505a900360005500c0808080";
     assert_eq!(filled["raw"], raw);

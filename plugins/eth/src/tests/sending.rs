@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tenon_sdk::{prelude::*, testing::FakeHost};
 
-use super::{CHAIN_ID, call, host, recorded, sealed};
+use super::{CHAIN_ID, call_method, host, recorded, sealed};
 
 const ACCOUNT: &str = "0x0c2c51a0990aee1d73c1228de158688341557508";
 /// The recorded dynamic-fee transaction of `eth_sendRawTransaction`, which every signing request returns.
@@ -69,7 +69,7 @@ fn missing_members_are_filled_in() {
 
     for (base_fee, members, expected) in cases {
         let params = format!(r#"[{{"from":"FROM",{members}}}]"#).replace("FROM", ACCOUNT);
-        assert_eq!(refusal(call(&node(base_fee), "eth_sendTransaction", &params)), expected, "{members}");
+        assert_eq!(refusal(call_method(&node(base_fee), "eth_sendTransaction", &params)), expected, "{members}");
     }
 }
 
@@ -83,7 +83,11 @@ fn a_device_that_signs_only_type_0_gets_it_unless_the_caller_chose_a_type() {
     };
     let filled = |signs_fee_market, members: &str| {
         let node = node(Some(100)).answer(abilities(signs_fee_market));
-        refusal(call(&node, "eth_sendTransaction", &format!(r#"[{{"from":"{ACCOUNT}","to":"{ACCOUNT}"{members}}}]"#)))
+        refusal(call_method(
+            &node,
+            "eth_sendTransaction",
+            &format!(r#"[{{"from":"{ACCOUNT}","to":"{ACCOUNT}"{members}}}]"#),
+        ))
     };
 
     assert_eq!(filled(false, ""), "gas 21000 nonce - prices 107 - -");
@@ -97,10 +101,10 @@ fn accounts_without_a_key_in_this_node_are_unknown() {
     let foreign =
         r#"[{"from":"0x0100000000000000000000000000000000000000","to":"0x0100000000000000000000000000000000000000"}]"#;
 
-    assert_eq!(refusal(call(&node(None), "eth_sendTransaction", foreign)), "unknown account");
-    assert_eq!(refusal(call(&node(None), "eth_sendTransaction", "[{}]")), "unknown account");
+    assert_eq!(refusal(call_method(&node(None), "eth_sendTransaction", foreign)), "unknown account");
+    assert_eq!(refusal(call_method(&node(None), "eth_sendTransaction", "[{}]")), "unknown account");
     let sign = r#"["0x0100000000000000000000000000000000000000","0x00"]"#;
-    assert_eq!(refusal(call(&node(None), "eth_sign", sign)), "unknown account");
+    assert_eq!(refusal(call_method(&node(None), "eth_sign", sign)), "unknown account");
 }
 
 #[test]
@@ -116,10 +120,10 @@ fn signing_requires_the_values_that_affect_money_and_shows_the_signed_transactio
         (r#","gas":"0x5208","gasPrice":"0x1""#, "not specify Nonce"),
     ];
     for (members, expected) in cases {
-        assert_eq!(refusal(call(&signed, "eth_signTransaction", &params(members))), expected);
+        assert_eq!(refusal(call_method(&signed, "eth_signTransaction", &params(members))), expected);
     }
     let whole = r#","gas":"0x5208","nonce":"0x1","maxFeePerGas":"0x9","maxPriorityFeePerGas":"0x9""#;
-    let answer = call(&signed, "eth_signTransaction", &params(whole)).expect("a signature");
+    let answer = call_method(&signed, "eth_signTransaction", &params(whole)).expect("a signature");
 
     assert_eq!(answer["raw"], SIGNED);
     assert_eq!(answer["tx"]["type"], "0x2");
@@ -142,7 +146,7 @@ fn resending_changes_the_price_of_the_pooled_transaction() {
         .answer(move |_: GetPoolContent| Ok(PoolContent { pending: vec![pooled.clone()], queued: Vec::new() }));
     let resend = |price: &str, rest: &str| {
         let object = format!(r#"{{"from":"{ACCOUNT}","to":"{ACCOUNT}","gas":"0x5208","gasPrice":"{price}"{rest}}}"#);
-        refusal(call(&node, "eth_resend", &format!(r#"[{object},"0x12c","0x7530"]"#)))
+        refusal(call_method(&node, "eth_resend", &format!(r#"[{object},"0x12c","0x7530"]"#)))
     };
 
     assert_eq!(resend("0xc8", r#","nonce":"0x4""#), "gas 30000 nonce 4 prices 300 - -");
@@ -160,7 +164,7 @@ fn the_pool_gets_the_raw_transactions_of_a_batch_together() {
     });
     let calls = r#"[[["0x0102"], ["0xzz"], [], [7], ["0x03", "more"], [null]]]"#;
 
-    call(&node, "eth_sendRawTransactionAhead", calls).expect("no failure");
+    call_method(&node, "eth_sendRawTransactionAhead", calls).expect("no failure");
 
     assert_eq!(hears.try_recv().expect("one request"), [Bytes::from_static(&[1, 2]), Bytes::from_static(&[3])]);
 }
@@ -197,7 +201,7 @@ fn typed_data_is_signed_by_its_two_hashes() {
         assert_eq!(shown["domain"]["name"], "Ether Mail");
         Err(Failure::server(format!("{} {:?}", request.domain, request.message)))
     });
-    let sign = |data: &Value| refusal(call(&node, "eth_signTypedData_v4", &json!([ACCOUNT, data]).to_string()));
+    let sign = |data: &Value| refusal(call_method(&node, "eth_signTypedData_v4", &json!([ACCOUNT, data]).to_string()));
     let domain = "0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f";
 
     let wanted = format!("{domain} Some(0xc52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e)");
@@ -209,5 +213,5 @@ fn typed_data_is_signed_by_its_two_hashes() {
     data["primaryType"] = json!("EIP712Domain");
     assert_eq!(sign(&data), format!("{domain} None"));
     let stranger = json!(["0x0100000000000000000000000000000000000000", data]).to_string();
-    assert_eq!(refusal(call(&node, "eth_signTypedData_v4", &stranger)), "unknown account");
+    assert_eq!(refusal(call_method(&node, "eth_signTypedData_v4", &stranger)), "unknown account");
 }

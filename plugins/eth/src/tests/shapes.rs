@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tenon_sdk::{prelude::*, rlp::list_items};
 
-use super::{call, hash_of, head, header, host, recorded, sealed, stored_header, with_block};
+use super::{call_method, hash_of, head, header, host, recorded, sealed, stored_header, with_block};
 
 fn native_block() -> StoredBlock {
     let seal = NativeSeal {
@@ -27,7 +27,7 @@ fn native_block() -> StoredBlock {
 fn a_native_block_has_its_own_members_and_none_of_ethereums() {
     let node = with_block(host(Profile::Native), || Some(native_block()));
 
-    let block = call(&node, "eth_getBlockByNumber", r#"["0x9",true]"#).expect("a block");
+    let block = call_method(&node, "eth_getBlockByNumber", r#"["0x9",true]"#).expect("a block");
 
     assert_eq!(block["totalDifficulty"], "0x1234");
     assert_eq!([&block["validators"], &block["validator"], &block["penalties"]], ["0x0102", "0xfffefdfc", "0x"]);
@@ -58,7 +58,7 @@ fn a_native_head_is_announced_with_base64() {
 fn the_pending_block_is_the_head_without_hash_nonce_and_miner() {
     let node = with_block(host(Profile::Ethereum), || Some(native_block()));
 
-    let block = call(&node, "eth_getBlockByNumber", r#"["pending",false]"#).expect("a block");
+    let block = call_method(&node, "eth_getBlockByNumber", r#"["pending",false]"#).expect("a block");
 
     for null in ["hash", "nonce", "miner"] {
         assert_eq!(block[null], Value::Null, "{null}");
@@ -76,7 +76,7 @@ fn the_reference_requires_the_block_of_a_state_query() {
     ];
     for (method, params, position) in cases {
         let message = format!("missing value for required argument {position}");
-        assert_eq!(call(&node, method, params), Err(Failure::invalid_params(message)));
+        assert_eq!(call_method(&node, method, params), Err(Failure::invalid_params(message)));
     }
 }
 
@@ -87,7 +87,7 @@ fn pending_nonces_come_from_the_pool() {
         .answer(|_: GetAccount| Ok(Account { nonce: 5, ..Account::default() }));
     let count = |block: &str| {
         let params = format!(r#"["0x0100000000000000000000000000000000000000",{block}]"#);
-        call(&node, "eth_getTransactionCount", &params)
+        call_method(&node, "eth_getTransactionCount", &params)
     };
 
     assert_eq!(count(r#""pending""#), Ok(json!("0x7")));
@@ -108,10 +108,10 @@ fn uncles_are_hashed_from_the_blocks_own_bytes() {
     let node = with_block(host(Profile::Ethereum), move || Some(stored.clone()))
         .answer(move |_: GetRaw| Ok(Some(vec![raw.clone()])));
 
-    let block = call(&node, "eth_getBlockByNumber", r#"["0x3",false]"#).expect("a block");
-    let uncle = call(&node, "eth_getUncleByBlockNumberAndIndex", r#"["0x3","0x0"]"#).expect("an uncle");
-    let beyond = call(&node, "eth_getUncleByBlockNumberAndIndex", r#"["0x3","0x1"]"#);
-    let count = call(&node, "eth_getUncleCountByBlockHash", &format!("[\"{}\"]", hash_of(3)));
+    let block = call_method(&node, "eth_getBlockByNumber", r#"["0x3",false]"#).expect("a block");
+    let uncle = call_method(&node, "eth_getUncleByBlockNumberAndIndex", r#"["0x3","0x0"]"#).expect("an uncle");
+    let beyond = call_method(&node, "eth_getUncleByBlockNumberAndIndex", r#"["0x3","0x1"]"#);
+    let count = call_method(&node, "eth_getUncleCountByBlockHash", &format!("[\"{}\"]", hash_of(3)));
 
     assert_eq!(block["uncles"], json!([uncle["hash"]]));
     assert_eq!(uncle.get("transactions"), None);
@@ -136,8 +136,8 @@ fn only_the_header_is_requested_if_there_are_no_uncles() {
         }))
     });
 
-    assert_eq!(call(&node, "eth_getUncleCountByBlockNumber", r#"["0x3"]"#), Ok(json!("0x0")));
-    assert_eq!(call(&node, "eth_getUncleByBlockNumberAndIndex", r#"["0x3","0x0"]"#), Ok(Value::Null));
+    assert_eq!(call_method(&node, "eth_getUncleCountByBlockNumber", r#"["0x3"]"#), Ok(json!("0x0")));
+    assert_eq!(call_method(&node, "eth_getUncleByBlockNumberAndIndex", r#"["0x3","0x0"]"#), Ok(Value::Null));
 }
 
 #[test]
@@ -160,9 +160,9 @@ fn missing_objects_are_null_or_empty() {
         ("eth_getRawTransactionByBlockNumberAndIndex", r#"["latest","0x0"]"#.to_owned(), json!("0x")),
     ];
     for (method, params, expected) in cases {
-        assert_eq!(call(&node, method, &params), Ok(expected), "{method}");
+        assert_eq!(call_method(&node, method, &params), Ok(expected), "{method}");
     }
-    let finalized = call(&node, "eth_getBlockByNumber", r#"["finalized",false]"#);
+    let finalized = call_method(&node, "eth_getBlockByNumber", r#"["finalized",false]"#);
     assert_eq!(finalized, Err(Failure::server("finalized block not found")));
 }
 
@@ -177,7 +177,7 @@ fn ranges_of_logs_follow_the_rules_of_the_profile() {
         })
     };
     let ask = |profile, criteria: &str| {
-        let answer = call(&node(profile), "eth_getLogs", &format!("[{criteria}]"));
+        let answer = call_method(&node(profile), "eth_getLogs", &format!("[{criteria}]"));
         answer.map_or_else(|failure| format!("{} {}", failure.code.0, failure.message), |list| list.to_string())
     };
     let (ethereum, native) = (Profile::Ethereum, Profile::Native);
@@ -216,9 +216,9 @@ fn the_first_account_is_the_etherbase_if_none_is_configured() {
     for profile in [Profile::Ethereum, Profile::Native] {
         let node = not_sealing(profile).answer(move |_: ListAccounts| Ok(vec![account, Address::ZERO]));
 
-        assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!(account)));
+        assert_eq!(call_method(&node, "eth_coinbase", ""), Ok(json!(account)));
         let not_ready = "mining not ready: no work available yet, don't panic";
-        assert_eq!(call(&node, "eth_getWork", ""), Err(Failure::server(not_ready)));
+        assert_eq!(call_method(&node, "eth_getWork", ""), Err(Failure::server(not_ready)));
     }
 }
 
@@ -233,10 +233,10 @@ fn a_sealing_node_is_mining_and_has_no_work_even_without_an_account() {
             .answer(|_: GetSealing| Ok(SealingState { is_sealing: true, etherbase: None }))
             .answer(|_: ListAccounts| Ok(Vec::new()));
 
-        assert_eq!(call(&node, "eth_mining", "[]"), Ok(json!(true)));
-        assert_eq!(call(&node, "eth_hashrate", ""), Ok(json!("0x0")));
+        assert_eq!(call_method(&node, "eth_mining", "[]"), Ok(json!(true)));
+        assert_eq!(call_method(&node, "eth_hashrate", ""), Ok(json!("0x0")));
         let not_ready = "mining not ready: no work available yet, don't panic";
-        assert_eq!(call(&node, "eth_getWork", ""), Err(Failure::server(not_ready)));
+        assert_eq!(call_method(&node, "eth_getWork", ""), Err(Failure::server(not_ready)));
     }
 }
 
@@ -247,21 +247,21 @@ fn the_etherbase_of_miner_set_etherbase_takes_precedence() {
         .answer(|_: ListAccounts| Ok(vec![Address::repeat_byte(7)]))
         .answer(move |_: GetSealing| Ok(chosen));
 
-    assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!(chosen.etherbase)));
+    assert_eq!(call_method(&node, "eth_coinbase", ""), Ok(json!(chosen.etherbase)));
 }
 
 #[test]
 fn mining_methods_answer_like_a_node_that_does_not_mine() {
     let node = not_sealing(Profile::Ethereum).answer(|_: ListAccounts| Ok(Vec::new()));
 
-    assert_eq!(call(&node, "eth_mining", "[]"), Ok(json!(false)));
-    assert_eq!(call(&node, "eth_hashrate", ""), Ok(json!("0x0")));
-    assert_eq!(call(&node, "eth_protocolVersion", ""), Ok(json!("0x44")));
-    assert_eq!(call(&node, "eth_coinbase", ""), Err(Failure::server("etherbase must be explicitly specified")));
+    assert_eq!(call_method(&node, "eth_mining", "[]"), Ok(json!(false)));
+    assert_eq!(call_method(&node, "eth_hashrate", ""), Ok(json!("0x0")));
+    assert_eq!(call_method(&node, "eth_protocolVersion", ""), Ok(json!("0x44")));
+    assert_eq!(call_method(&node, "eth_coinbase", ""), Err(Failure::server("etherbase must be explicitly specified")));
     let missing = Failure::server("etherbase missing: etherbase must be explicitly specified");
-    assert_eq!(call(&node, "eth_getWork", ""), Err(missing));
+    assert_eq!(call_method(&node, "eth_getWork", ""), Err(missing));
     let zero = format!("\"{}\"", B256::ZERO);
-    let submitted = call(&node, "eth_submitWork", &format!(r#"["0x0000000000000001",{zero},{zero}]"#));
+    let submitted = call_method(&node, "eth_submitWork", &format!(r#"["0x0000000000000001",{zero},{zero}]"#));
     assert_eq!(submitted, Ok(json!(false)));
 }
 
@@ -269,9 +269,9 @@ fn mining_methods_answer_like_a_node_that_does_not_mine() {
 fn native_chains_have_the_etherbase_of_the_reference_and_no_work() {
     let node = not_sealing(Profile::Native).answer(|_: ListAccounts| Ok(Vec::new()));
 
-    assert_eq!(call(&node, "eth_protocolVersion", ""), Ok(json!("0x64")));
-    assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!("0x000000000000000000000000000000000000abcd")));
-    assert_eq!(call(&node, "eth_getWork", ""), Err(Failure::server("signer missing: unknown account")));
+    assert_eq!(call_method(&node, "eth_protocolVersion", ""), Ok(json!("0x64")));
+    assert_eq!(call_method(&node, "eth_coinbase", ""), Ok(json!("0x000000000000000000000000000000000000abcd")));
+    assert_eq!(call_method(&node, "eth_getWork", ""), Err(Failure::server("signer missing: unknown account")));
 }
 
 #[test]

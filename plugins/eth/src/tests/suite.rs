@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use tenon_sdk::{prelude::*, testing::FakeHost};
 
-use super::{call, head, host, recorded, stored_header, with_block};
+use super::{call_method, head, host, recorded, stored_header, with_block};
 
 /// Head of the recorded chain.
 const HEAD: u64 = 0x36;
@@ -170,7 +170,7 @@ fn every_recorded_request_gets_the_recorded_answer() {
     for exchange in &exchanges {
         let node = node_of(exchange);
 
-        let answer = comparable(call(&node, &exchange.method, &exchange.params));
+        let answer = comparable(call_method(&node, &exchange.method, &exchange.params));
 
         let mut expected = exchange.answer.clone();
         let members = expected.as_object_mut().expect("an object");
