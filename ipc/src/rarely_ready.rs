@@ -1,9 +1,11 @@
 //! A future that is polled only when it may be ready.
 
 use std::{
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker},
 };
+
+use tokio::task::unconstrained;
 
 /// A timer or a stop signal, which a connection's task watches all the time and which is nearly never ready.
 ///
@@ -28,7 +30,8 @@ impl<F: Future> RarelyReady<F> {
         if is_registered && !may_be_ready(&self.future) {
             return Poll::Pending;
         }
-        let polled = self.future.as_mut().poll(context);
+        // Not subject to tokio's task budget: without budget, a timer returns `Pending` before it has registered the waker.
+        let polled = pin!(unconstrained(self.future.as_mut())).poll(context);
         match &mut self.registered {
             _ if polled.is_ready() => self.registered = None,
             Some(waker) => waker.clone_from(context.waker()),
@@ -55,9 +58,24 @@ mod tests {
         future::poll_fn,
         sync::atomic::{AtomicUsize, Ordering},
         task::Wake,
+        time::Duration,
     };
 
+    use tokio::time::Sleep;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_timer_that_is_first_polled_without_budget_wakes_its_task() {
+        let mut timer = RarelyReady::new(tokio::time::sleep(Duration::from_millis(5)));
+        let fired = poll_fn(|context| {
+            // Uses up the budget of this poll.
+            while pin!(tokio::task::consume_budget()).poll(context).is_ready() {}
+            timer.poll(context, Sleep::is_elapsed)
+        });
+
+        assert!(tokio::time::timeout(Duration::from_secs(60), fired).await.is_ok());
+    }
 
     struct Unused;
 

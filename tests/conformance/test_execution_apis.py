@@ -75,7 +75,7 @@ def test_an_invalid_case_file_fails_by_name(text, problem):
         ('{"result": [1, 2]}', None),
         ('{"result": [1]}', "answer.result has 1 items, want 2"),
         ('{"result": [1, true]}', "answer.result[1] is true, want 2"),
-        ('{"result": [1, 2], "more": 0}', "answer.more is too much: 0"),
+        ('{"result": [1, 2], "more": 0}', "answer.more is not expected: 0"),
         ("{}", "answer.result is missing, want [1, 2]"),
         ("<html>", "answer is no JSON: <html>"),
     ],

@@ -42,7 +42,7 @@ section! {
         request_timeout: Duration = Duration::from_secs(29), "http.requesttimeout", "http.requesttimeout", old "http-readtimeout";
         /// Maximum time that one write waits for the client to read.
         write_timeout: Duration = Duration::from_secs(30), "http.writetimeout", "http.writetimeout", old "http-writetimeout";
-        /// How long a connection may be idle between requests.
+        /// How long a connection may be idle between requests. After requests it ends up to twice as late.
         idle_timeout: Duration = Duration::from_secs(120), "http.idletimeout", "http.idletimeout", old "http-idletimeout";
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct DuplexLimits {
     pub(crate) write_timeout: Duration,
     /// The connection ends if nothing is received for this long.
     pub(crate) silence: Option<Duration>,
-    /// `keep_alive` is sent if nothing was written for this long.
+    /// `keep_alive` is sent this often.
     pub(crate) ping_interval: Option<Duration>,
     pub(crate) subscriptions: usize,
 }

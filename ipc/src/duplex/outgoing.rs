@@ -34,9 +34,11 @@ const MEMORY_STEP: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
-    /// Bytes in the queue, and bytes of pieces that the writer has taken and not yet written as a whole. Not under the lock, because each
+    /// Bytes in the queue, and bytes that the writer has taken and not yet written. Not under the lock, because each
     /// message reads it twice.
     length: AtomicUsize,
+    /// Written bytes of a piece that is not written as a whole: they are still in memory. Set by the writer alone.
+    partly_written: AtomicUsize,
     /// Size of the queue's reservation. Not under the lock, like `length`.
     held: AtomicUsize,
     /// Whether a task waits for `drained`.
@@ -113,6 +115,7 @@ impl Outgoing {
         Self {
             queue: Mutex::new(queue),
             length: AtomicUsize::new(0),
+            partly_written: AtomicUsize::new(0),
             held: AtomicUsize::new(UNRESERVED_BYTES),
             is_awaited: AtomicBool::new(false),
             is_writer_asleep: AtomicBool::new(false),
@@ -155,8 +158,9 @@ impl Outgoing {
     /// [`Outgoing::push_notification`].
     pub(crate) fn make_room(&self, bytes: usize) -> Result<(), Overflow> {
         let mut queue = self.queue.lock();
-        let length = self.length().saturating_add(bytes);
-        let has_room = length <= self.max && (length <= queue.memory.held() || queue.memory.grow(length).is_ok());
+        let allocated = self.allocated().saturating_add(bytes);
+        let has_room = self.length().saturating_add(bytes) <= self.max
+            && (allocated <= queue.memory.held() || queue.memory.grow(allocated).is_ok());
         self.held.store(queue.memory.held(), Ordering::Relaxed);
         drop(queue);
         if has_room {
@@ -200,11 +204,11 @@ impl Outgoing {
 
     /// Reserves memory for the queue.
     fn hold(&self, queue: &mut Queue) -> Result<(), OutOfMemory> {
-        let length = self.length();
-        if length <= self.held.load(Ordering::Relaxed) {
+        let allocated = self.allocated();
+        if allocated <= self.held.load(Ordering::Relaxed) {
             return Ok(());
         }
-        queue.memory.grow(length)?;
+        queue.memory.grow(allocated)?;
         self.held.store(queue.memory.held(), Ordering::Relaxed);
         Ok(())
     }
@@ -212,37 +216,42 @@ impl Outgoing {
     /// Releases memory that the queue no longer needs.
     fn release(&self) {
         let mut queue = self.queue.lock();
-        queue.memory.shrink(self.length());
+        queue.memory.shrink(self.allocated());
         self.held.store(queue.memory.held(), Ordering::Relaxed);
     }
 
-    /// Another call may begin while fewer bytes than this are queued.
-    fn bound(&self) -> usize {
-        self.max.min(self.held.load(Ordering::Relaxed).saturating_add(1))
-    }
-
     fn length(&self) -> usize {
-        self.length.load(Ordering::Relaxed)
+        // In one order with `is_awaited`, see `drained_until`.
+        self.length.load(Ordering::SeqCst)
     }
 
-    /// Returns at once if less than the bound is queued, otherwise when the client has read some of it.
+    /// Bytes of the pieces that are in memory.
+    fn allocated(&self) -> usize {
+        self.length() + self.partly_written.load(Ordering::Relaxed)
+    }
+
+    /// Whether another call may begin: fewer bytes than `max` are queued, and their memory is reserved.
+    fn has_space(&self) -> bool {
+        self.length() < self.max && self.allocated() <= self.held.load(Ordering::Relaxed)
+    }
+
+    /// Returns at once if another call may begin, otherwise when the client has read enough of what is queued.
     pub(crate) async fn has_room(&self) {
-        let bound = self.bound();
-        if self.length() >= bound {
-            self.drained_below(bound).await;
+        if !self.has_space() {
+            self.drained_until(|| self.has_space()).await;
         }
     }
 
     /// Returns once everything is written.
     pub(crate) async fn is_empty(&self) {
-        self.drained_below(1).await;
+        self.drained_until(|| self.length() == 0).await;
     }
 
-    async fn drained_below(&self, bound: usize) {
+    async fn drained_until(&self, is_drained: impl Fn() -> bool) {
         loop {
             // Set before the check: the writer first subtracts the written bytes, then looks for a waiter.
             self.is_awaited.store(true, Ordering::SeqCst);
-            if self.length.load(Ordering::SeqCst) < bound {
+            if is_drained() {
                 return;
             }
             self.drained.notified().await;
@@ -299,9 +308,11 @@ impl Outgoing {
         Poll::Pending
     }
 
-    /// Records that pieces of `count` bytes in total are written and freed.
-    pub(crate) fn sent(&self, count: usize) {
-        let left = self.length.fetch_sub(count, Ordering::SeqCst).saturating_sub(count);
+    /// Records that the writer has sent `count` bytes of those it took, and how many bytes of its first piece are written
+    /// in all.
+    pub(crate) fn sent(&self, count: usize, partly_written: usize) {
+        self.partly_written.store(partly_written, Ordering::Relaxed);
+        let left = self.length.fetch_sub(count, Ordering::SeqCst).saturating_sub(count) + partly_written;
         let held = self.held.load(Ordering::Relaxed);
         if held > UNRESERVED_BYTES && (left == 0 || held > left.saturating_add(UNRESERVED_BYTES + MEMORY_STEP)) {
             self.release();
@@ -365,7 +376,7 @@ mod tests {
 
             assert_eq!(woken.0.load(Ordering::Relaxed), round);
             assert_eq!(take(), (true, 1), "whether the writer is still at it or comes again");
-            outgoing.sent(41);
+            outgoing.sent(41, 0);
         }
     }
 
@@ -388,9 +399,9 @@ mod tests {
         outgoing.push_answer(large);
         assert_eq!(client.held(), MEMORY_STEP + 300_000, "it brought its own");
 
-        outgoing.sent(UNRESERVED_BYTES + 1 + 200_000);
+        outgoing.sent(UNRESERVED_BYTES + 1 + 200_000, 0);
         assert_eq!(client.held(), 100_000 - UNRESERVED_BYTES);
-        outgoing.sent(100_000);
+        outgoing.sent(100_000, 0);
         assert_eq!(client.held(), 0);
     }
 
@@ -420,7 +431,7 @@ mod tests {
 
         assert!(poll_once(&mut pin!(outgoing.has_room())).await.is_pending());
         assert!(outgoing.push_notification(reply(1)).is_err());
-        outgoing.sent(1_000);
+        outgoing.sent(1_000, 0);
         assert!(poll_once(&mut pin!(outgoing.has_room())).await.is_ready());
     }
 }

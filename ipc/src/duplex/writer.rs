@@ -27,12 +27,13 @@ pub(crate) struct Writer<'a, W> {
     stream: W,
     /// Taken from the queue and not yet written.
     pieces: VecDeque<Bytes>,
-    /// Bytes of the first piece that are written. They stay in memory, and counted, until the whole piece is written.
+    /// Bytes of the first piece that are written. They stay in memory until the whole piece is written.
     written: usize,
     write_timeout: Duration,
     /// Timer that runs while the client does not read.
     stalled: Option<IdleTimeout>,
-    /// The message to send, and the time without writes after which it is sent.
+    /// The message to send, and the time after which it is sent again. Not restarted by writes: a client that only
+    /// receives must answer it, so that it is not taken for dead.
     keep_alive: Option<(Bytes, IdleTimeout)>,
     meter: Meter,
 }
@@ -103,10 +104,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
     fn advance(&mut self, count: usize) {
         self.stalled = None;
         self.meter.send(count);
-        if let Some((_, quiet)) = &mut self.keep_alive {
-            quiet.restart();
-        }
-        let (mut left, mut freed) = (count, 0);
+        let mut left = count;
         while let Some(piece) = self.pieces.front_mut() {
             if left < piece.len() {
                 piece.advance(left);
@@ -114,19 +112,17 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
                 break;
             }
             left -= piece.len();
-            freed += std::mem::take(&mut self.written) + piece.len();
+            self.written = 0;
             self.pieces.pop_front();
         }
-        if freed > 0 {
-            self.outgoing.sent(freed);
-        }
+        self.outgoing.sent(count, self.written);
     }
 
     /// Queues the keep-alive when it is due.
     fn poll_keep_alive(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some((message, quiet)) = &mut self.keep_alive else { return Poll::Pending };
-        ready!(quiet.poll_end(context));
-        quiet.restart();
+        let Some((message, interval)) = &mut self.keep_alive else { return Poll::Pending };
+        ready!(interval.poll_end(context));
+        interval.restart();
         self.outgoing.push_raw(message.clone());
         Poll::Ready(())
     }
@@ -144,6 +140,20 @@ mod tests {
 
     use super::*;
     use crate::{duplex::encode_plain, envelope::Reply, traffic::Traffic};
+
+    const PING_INTERVAL: Duration = Duration::from_secs(60);
+
+    fn writer<'a>(outgoing: &'a Outgoing, accepted: usize, keep_alive: Option<Bytes>) -> Writer<'a, Slow> {
+        let limits = DuplexLimits {
+            calls_in_flight: 1,
+            subscriptions: 1,
+            queued_bytes: usize::MAX,
+            write_timeout: Duration::from_secs(60),
+            silence: None,
+            ping_interval: Some(PING_INTERVAL),
+        };
+        Writer::new(outgoing, Slow(accepted), limits, keep_alive, Meter::new(&Traffic::default().socket))
+    }
 
     /// Accepts a number of bytes, and then no more.
     struct Slow(usize);
@@ -169,15 +179,7 @@ mod tests {
         const LENGTH: usize = 1 << 20;
         let client = MemoryBudget::unbounded().client(ClientId::INSIDE);
         let outgoing = Outgoing::new(encode_plain, usize::MAX, client.clone());
-        let limits = DuplexLimits {
-            calls_in_flight: 1,
-            subscriptions: 1,
-            queued_bytes: usize::MAX,
-            write_timeout: Duration::from_secs(60),
-            silence: None,
-            ping_interval: None,
-        };
-        let mut writer = Writer::new(&outgoing, Slow(LENGTH - 1), limits, None, Meter::new(&Traffic::default().socket));
+        let mut writer = writer(&outgoing, LENGTH - 1, None);
         let mut answer = Reply::whole(vec![b'x'; LENGTH]);
         answer.memory = client.reserve(MemoryUse::Answers, LENGTH).ok();
         outgoing.push_answer(answer);
@@ -190,5 +192,23 @@ mod tests {
         outgoing.writer_is_awake();
         assert!(writer.poll(&mut context).is_pending());
         assert_eq!(client.held(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_only_receives_is_pinged() {
+        let client = MemoryBudget::unbounded().client(ClientId::INSIDE);
+        let outgoing = Outgoing::new(encode_plain, usize::MAX, client);
+        let mut writer = writer(&outgoing, usize::MAX, Some(Bytes::from_static(b"ping")));
+        let mut context = Context::from_waker(Waker::noop());
+
+        for _ in 0..7 {
+            tokio::time::sleep(PING_INTERVAL / 6).await;
+            outgoing.writer_is_awake();
+            outgoing.push_answer(Reply::whole(b"event".to_vec()));
+            assert!(writer.poll(&mut context).is_pending());
+        }
+
+        let written = usize::MAX - writer.stream.0;
+        assert_eq!(written, 7 * b"event".len() + b"ping".len());
     }
 }
