@@ -496,6 +496,18 @@ mod tests {
     }
 
     #[test]
+    fn connections_are_counted_by_client_until_they_end() {
+        let budget = budget(1_000, 1_000);
+        let open = [10, 20].map(|bytes| client(&budget, 7).open_connection(bytes));
+
+        assert_eq!((client(&budget, 7).connections(), client(&budget, 8).connections()), (2, 0));
+        assert_eq!(client(&budget, 7).held(), 30);
+
+        drop(open);
+        assert_eq!((client(&budget, 7).connections(), client(&budget, 7).held()), (0, 0));
+    }
+
+    #[test]
     fn subscriptions_are_counted_over_all_connections_of_a_client() {
         let budget = budget(1_000, 10);
         let taken: Vec<_> = (0..3).filter_map(|_| client(&budget, 7).take_subscription(3)).collect();

@@ -264,6 +264,21 @@ async fn after_a_large_answer() -> (Dispatcher<Echo>, Caller, Caller) {
 }
 
 #[tokio::test]
+async fn an_answer_is_large_at_a_smaller_size_if_its_client_has_many_connections() {
+    let dispatcher = Dispatcher::new(Echo, LIMITS);
+    let origin = Origin { client: ClientId::from_number(1), ..Origin::default() };
+    let caller = Caller::new(Exposure::all(), CallContext::new().with_origin(origin));
+    let body = format!(r#"{{"id":1,"method":"m","params":["{}"]}}"#, "x".repeat(LARGE_ANSWER / 4));
+    let begun = Instant::now();
+
+    for (connections, is_large) in [(1, false), (4 * 64, true)] {
+        let _open: Vec<_> = (0..connections).map(|_| dispatcher.memory_of(origin).open_connection(1)).collect();
+        dispatcher.answer_text(body.as_bytes(), &caller).await.unwrap();
+        assert_eq!(dispatcher.turns.large_answers.has_recent(origin.client, || begun), is_large, "{connections}");
+    }
+}
+
+#[tokio::test]
 async fn calls_of_a_client_with_a_large_answer_wait_for_its_turn_and_those_of_others_do_not() {
     let (dispatcher, greedy, modest) = after_a_large_answer().await;
     // The only place, because this runtime has one thread.

@@ -55,7 +55,7 @@ pub trait ImportObserver {
     }
 }
 
-/// For an import that nobody watches.
+/// Ignores the progress of an import.
 impl ImportObserver for () {
     fn passed(&mut self, _: &ImportedBlock) {}
 }

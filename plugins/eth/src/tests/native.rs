@@ -100,7 +100,7 @@ fn candidates_are_shown_with_their_status() {
 
     let all = call_method(&node, "eth_getCandidates", r#"["0x4"]"#).expect("candidates");
     let one = call_method(&node, "eth_getCandidateStatus", r#"["xdc0303030303030303030303030303030303030303","0x4"]"#);
-    let nobody =
+    let unknown_account =
         call_method(&node, "eth_getCandidateStatus", r#"["0x0909090909090909090909090909090909090909","0x4"]"#);
 
     let expected = concat!(
@@ -115,7 +115,7 @@ fn candidates_are_shown_with_their_status() {
     assert!(own.contains("0x0101010101010101010101010101010101010101") && !own.contains("xdc"), "{own}");
     let standing = |capacity: i64, status: &str| serde_json::json!({"capacity": capacity, "epoch": 4, "status": status, "success": true});
     assert_eq!(one, Ok(standing(-1, "MASTERNODE")));
-    assert_eq!(nobody, Ok(standing(0, "")));
+    assert_eq!(unknown_account, Ok(standing(0, "")));
 }
 
 /// A chain in epoch 7 whose supply record starts with epoch 5.
