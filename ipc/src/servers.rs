@@ -31,7 +31,7 @@ use crate::{
     traffic::Traffic,
 };
 
-/// Maximum number of connections that wait to be accepted. The system drops the attempts of others, which are repeated
+/// Maximum number of connections that wait to be accepted, if the system allows that many. It drops the attempts of others, which are repeated
 /// after a second.
 const MAX_WAITING_CONNECTIONS: u32 = 1_024;
 

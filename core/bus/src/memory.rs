@@ -26,7 +26,7 @@ pub enum MemoryUse {
     Messages,
     /// Waiting and running calls, with their parameters.
     Calls,
-    /// Answers and notifications that are not yet written.
+    /// Answers and notifications until they are written as a whole.
     Answers,
     /// Data that plugins keep for clients, such as filters.
     PluginState,

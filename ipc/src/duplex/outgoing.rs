@@ -220,7 +220,7 @@ impl Outgoing {
         self.held.store(queue.memory.held(), Ordering::Relaxed);
     }
 
-    fn length(&self) -> usize {
+    pub(super) fn length(&self) -> usize {
         // In one order with `is_awaited`, see `drained_until`.
         self.length.load(Ordering::SeqCst)
     }
@@ -403,6 +403,20 @@ mod tests {
         assert_eq!(client.held(), 100_000 - UNRESERVED_BYTES);
         outgoing.sent(100_000, 0);
         assert_eq!(client.held(), 0);
+    }
+
+    #[test]
+    fn written_bytes_of_a_piece_in_memory_count_for_the_client_and_not_for_the_queue() {
+        let budget = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: 2 * MEMORY_STEP });
+        let outgoing = Outgoing::new(encode_plain, 2 * MEMORY_STEP, budget.client(ClientId::INSIDE));
+        outgoing.push_answer(reply(2 * MEMORY_STEP));
+
+        outgoing.sent(2 * MEMORY_STEP - 1, 2 * MEMORY_STEP - 1);
+
+        assert!(outgoing.has_space(), "its memory is reserved, and one byte is queued");
+        assert!(outgoing.make_room(MEMORY_STEP).is_err(), "the client has no memory left");
+        outgoing.sent(1, 0);
+        assert!(outgoing.make_room(MEMORY_STEP).is_ok());
     }
 
     #[test]

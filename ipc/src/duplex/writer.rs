@@ -76,6 +76,8 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
                 Poll::Ready(Ok(count)) => self.advance(count),
                 Poll::Ready(Err(error)) => return Poll::Ready(error),
                 Poll::Pending => {
+                    // Also for a client that reads, but always has something queued. Polled until its timer runs again.
+                    while self.poll_keep_alive(context).is_ready() {}
                     if self.outgoing.poll_overflow(context).is_ready() {
                         return Poll::Ready(reads_too_slowly());
                     }
@@ -210,5 +212,25 @@ mod tests {
 
         let written = usize::MAX - writer.stream.0;
         assert_eq!(written, 7 * b"event".len() + b"ping".len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_always_has_something_queued_is_pinged() {
+        let client = MemoryBudget::unbounded().client(ClientId::INSIDE);
+        let outgoing = Outgoing::new(encode_plain, usize::MAX, client);
+        let mut writer = writer(&outgoing, 0, Some(Bytes::from_static(b"ping")));
+        outgoing.push_answer(Reply::whole(b"a long answer".to_vec()));
+        let mut context = Context::from_waker(Waker::noop());
+
+        for _ in 0..7 {
+            writer.stream.0 = 1;
+            outgoing.writer_is_awake();
+            assert!(writer.poll(&mut context).is_pending());
+            tokio::time::sleep(PING_INTERVAL / 6).await;
+        }
+        outgoing.writer_is_awake();
+        assert!(writer.poll(&mut context).is_pending());
+
+        assert_eq!(outgoing.length(), b"a long answer".len() - 7 + b"ping".len(), "the ping waits behind the rest");
     }
 }

@@ -20,8 +20,9 @@ use tenon_bus::ClientId;
 /// Minimum size of a large answer, in bytes: reading and writing it takes about a millisecond.
 pub(super) const LARGE_ANSWER: usize = 128 << 10;
 
-/// Number of connections of a client whose answers, if smaller, are not large. If a client has more, smaller answers are
-/// large: an answer on each of its connections takes as long together.
+/// Up to this many connections of a client, only answers of [`LARGE_ANSWER`] are large. With more, the limit falls in
+/// proportion, because an answer on each of them takes as long in total. A connection counts for its address, so this
+/// does not apply to clients behind a proxy or with a token of their own over HTTP.
 const FEW_CONNECTIONS: usize = 64;
 
 /// Time after the last large answer of a client during which its calls take turns.

@@ -36,6 +36,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use http_body_util::BodyExt as _;
 use hyper::{body::Body as _, body::Incoming};
 use tenon_bus::{CallContext, MemoryUse, OutOfMemory, Reservation};
+use tenon_host::until_woken;
 use tokio::net::TcpStream;
 use zeroize::Zeroize as _;
 
@@ -426,6 +427,8 @@ impl<S: RpcService> HttpSide<S> {
             Poll::Ready(reply) => reply,
             Poll::Pending => {
                 conversation.pipeline.rest();
+                // Polled again at once, a batch would take its yield for done.
+                until_woken().await;
                 answering.await
             }
         };

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::envelope::TaskTurn;
 
-/// Length of an answer for which a turn reads the clock: here before every request, because the lengths are unknown.
+/// Passed to [`TaskTurn::is_over`] as a length, so that it reads the clock before every request: the lengths are unknown.
 const UNKNOWN_LENGTH: usize = usize::MAX;
 
 /// The turn of a connection's requests.

@@ -35,8 +35,8 @@ pub struct WebSocketLimits {
     pub queued_bytes: usize,
     /// Time limit for the client to read one write.
     pub write_timeout: Duration,
-    /// A ping is sent if nothing was written for this long; a connection that sends nothing for three times as long is
-    /// closed. `None` for never.
+    /// A ping is sent this often; a connection that sends nothing for three times as long is closed. `None` for
+    /// never.
     pub ping_interval: Option<Duration>,
 }
 
